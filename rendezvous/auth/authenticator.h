@@ -1,7 +1,8 @@
 // The server's side of authentication: answers Handshake, and identifies the caller of every other
 // call except Follow.
 //
-// Thread-safe. With MUNGE, Answer and Check ask munged, which takes about a millisecond.
+// Thread-safe. With MUNGE, Answer and Check ask munged (MUNGE's daemon), which takes about a
+// millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_AUTHENTICATOR_H_
 #define DDPRUN_RENDEZVOUS_AUTH_AUTHENTICATOR_H_
 

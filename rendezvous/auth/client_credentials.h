@@ -2,7 +2,7 @@
 // Before that, it checks the identity of the rendezvous.
 //
 // Any thread. An object from OfTokenFile takes part in one Handshake at a time. With MUNGE, Prove
-// asks munged, which takes about a millisecond.
+// asks munged (MUNGE's daemon), which takes about a millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 
@@ -37,8 +37,8 @@ class ClientCredentials {
 
   // Credentials from the token file of a rendezvous of this user, without TLS. The file is read for
   // each Handshake, because a restarted rendezvous makes another token. If the file is missing or
-  // LoadTokens refuses it, a random token is used: nobody knows it, so no process that listens at
-  // the endpoint is trusted.
+  // LoadTokens refuses it, a random token is used. Nobody knows this token, so no process that
+  // listens at the endpoint is trusted.
   static std::shared_ptr<const ClientCredentials> OfTokenFile(std::string path);
 
   // Only for OfTokenFile: the file's token has changed since the last Handshake, so the outcome of
@@ -65,8 +65,8 @@ class ClientCredentials {
   //   the rendezvous listens on all addresses.
   Transport NewTransport() const;
   // Call it when a channel of this transport got no answer. `closed`: the other side closed the
-  // connection at once; false: it does not use TLS. True: NewTransport() will return a different
-  // transport.
+  // connection at once, as a server does that expects TLS; false: the other side does not use TLS.
+  // Returns true if NewTransport() will return a different transport.
   bool OnUnheard(Transport::Tls tls, bool closed) const;
   // Something that the user has to do soon, or "".
   const std::string& warning() const { return warning_; }
@@ -100,7 +100,7 @@ class ClientCredentials {
   ClientCredentials() = default;
   std::optional<Token> TokenInFile() const;
   std::string WhyUnknown() const;
-  // The user who runs the rendezvous; nullopt without MUNGE.
+  // Checks the server's proof. Returns the user who runs the rendezvous; nullopt without MUNGE.
   absl::StatusOr<std::optional<uid_t>> CheckServer(const v1::HandshakeReply& reply,
                                                    const std::string& transcript) const;
 

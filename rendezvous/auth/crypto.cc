@@ -20,7 +20,7 @@ unsigned char* Bytes(std::string& text) { return reinterpret_cast<unsigned char*
 
 }  // namespace
 
-// From the kernel, not from OpenSSL. A job on one host needs nothing else of OpenSSL, and its
+// From the kernel, not from OpenSSL. A job on one host needs nothing else of OpenSSL, and OpenSSL's
 // initialization takes milliseconds.
 std::string RandomBytes(std::size_t count) {
   constexpr std::size_t kMostAtOnce = 256;  // of getentropy(3)

@@ -1,5 +1,5 @@
-// MUNGE: the munged of another host can tell which user made a credential. libmunge is loaded at
-// run time (Load), so hosts without MUNGE do not need it.
+// MUNGE: its daemon munged can tell which user made a credential on another host. libmunge is
+// loaded at run time (Load), so hosts without MUNGE do not need it.
 //
 // Thread-safe. Encode and Decode ask munged. They block for about a millisecond, and for some
 // seconds if munged does not answer.

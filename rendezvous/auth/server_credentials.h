@@ -31,8 +31,8 @@ struct ServerCredentials {
   std::string shared_key;
 };
 
-// OK if nobody could join or end a job without credentials. Else InvalidArgument, which names the
-// missing option for people. Reads no file.
+// InvalidArgument if TLS files are given without --tls-cert or --tls-key; the text names the
+// missing options. Else OK, also if `options` ask for no credentials. Reads no file.
 absl::Status CheckServerOptions(const CredentialOptions& options);
 
 // Whether `options` ask every caller for credentials.

@@ -25,7 +25,8 @@ struct TlsPem {
   std::string ca;  // empty: none
   std::string cert;
   std::string key;
-  // Something that a person has to do soon: the certificate ends within two weeks. "": nothing.
+  // Something that a person has to do soon: a certificate in `ca` or `cert` expires within two
+  // weeks. "": nothing.
   std::string warning;
   std::string until;  // when `cert` ends, for a person; "" without one
 };

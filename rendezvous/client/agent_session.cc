@@ -153,7 +153,7 @@ void AgentSession::Continue() {
   if (!next.empty()) {
     writing_.active = &next;
     grpc::WriteOptions write;
-    if (next.size() > 1) write.set_buffer_hint();  // what is said at once travels together
+    if (next.size() > 1) write.set_buffer_hint();  // queued messages travel together
     StartWrite(&next.front(), write);
   } else if (closing_) {
     writing_.half_closed = true;

@@ -100,7 +100,7 @@ class LeaderSearch {
 
   LeaderFound Result() const {
     if (const auto leader = Best(Follower::Role::kLeads)) return {leader, ""};
-    // A leader that is cut off itself answers why it cannot serve.
+    // A leader that is cut off answers calls with the reason why it cannot serve.
     if (const auto leader = Best(Follower::Role::kCutOff)) return {leader, ""};
     std::vector<std::string> said;
     for (std::size_t place = 0; place < last_.size(); ++place) {

@@ -31,8 +31,8 @@ class OperatorClient {
   struct Options {
     std::vector<RendezvousPlace> places;  // one rendezvous, or several with one leader
     std::chrono::milliseconds timeout = kDefaultAnswerTimeout;  // for each answer
-    // When a stop is requested, pending and later questions and streams end at once, with Cancelled
-    // or, during the search for a leader, with Unavailable.
+    // When a stop is requested, pending and later questions and streams end at once. Their error is
+    // Cancelled; during the search for a leader it is Unavailable.
     std::stop_token stop{};
   };
 

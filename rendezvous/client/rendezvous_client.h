@@ -11,9 +11,9 @@
 
 namespace ddprun {
 
-// One session: opened once, closed once. To connect again, make another client, or use
-// launcher/connection/persistent_rendezvous_client.h, which sends Opened for every session, and
-// Lost for every session and every failed attempt.
+// One session: opened once, closed once. To connect again, make another client. Or use
+// launcher/connection/persistent_rendezvous_client.h: it sends Opened for every session, and Lost
+// for every session and every failed attempt.
 //
 // Open, Send, Close and Abandon belong to one thread, the agent's.
 class RendezvousClient {
@@ -42,7 +42,8 @@ class RendezvousClient {
     // this: with TLS 1.3 the rendezvous refused the client certificate; or the rendezvous was just
     // ending.
     bool closed_after_tls = false;
-    // No rendezvous can run where this agent may start one, and waiting does not change this.
+    // At every place where this agent may start a rendezvous, the rendezvous has ended and would
+    // end again. Waiting does not help (RendezvousHosts::WhenUseless).
     bool useless = false;
   };
   using Event = std::variant<Opened, Received, Lost>;
@@ -62,8 +63,8 @@ class RendezvousClient {
   virtual void Send(const Header& header, const AgentMessage& message) = 0;
 
   // Writes the queued messages, ends the session, and waits until the handler will not be called
-  // again: at most about one second, and not at all if no connection was made. Causes no Lost.
-  // Idempotent.
+  // again. It waits at most about one second, and not at all if no connection was made. Causes no
+  // Lost. Idempotent.
   virtual void Close() = 0;
 
   // Like Close, but drops the queued messages and does not wait for the network.

@@ -21,10 +21,10 @@ namespace {
 // The rendezvous may just be restarting.
 constexpr std::chrono::milliseconds kBetweenAttempts{100};
 
-// Limit for one of several: another one may lead meanwhile.
+// Time limit for one of several rendezvous: another one may lead meanwhile.
 constexpr std::chrono::milliseconds kForOneOfSeveral{1000};
 
-// Where one of several says that it leads, the others have so much time to say the same.
+// Once one of several rendezvous says that it leads, the others have this long to say the same.
 constexpr std::chrono::milliseconds kSettle{300};
 
 using WallClock = std::chrono::system_clock;
@@ -68,8 +68,9 @@ std::chrono::milliseconds Until(WallClock::time_point deadline) {
   return std::max(left, std::chrono::milliseconds(0));
 }
 
-// The one that has been told must still lead afterwards: one that was overtaken answers as before
-// until its validity ends, and its successor would not know.
+// The rendezvous that got the report must still lead afterwards. If another one has taken over, the
+// first one answers as before until its validity ends. But its successor does not know of the
+// report.
 absl::Status ReportToLeader(const std::vector<RendezvousPlace>& places, const Header& agent,
                             WallClock::time_point deadline) {
   std::vector<std::shared_ptr<ChannelSource>> sources;

@@ -10,8 +10,8 @@
 namespace ddprun {
 namespace {
 
-// gRPC reports a refused connection only in its text. A text from a proxy or a server never means
-// that.
+// gRPC reports a refused connection only in its text. A text from a proxy or a server is never
+// taken for a refusal.
 bool IsConnectionRefused(const std::string& text) {
   return absl::StrContains(text, "Failed to connect to remote host") &&
          RootOfError(text) == RootOfError(strerror(ECONNREFUSED));
@@ -77,8 +77,8 @@ RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status
       break;
     case grpc::StatusCode::UNAUTHENTICATED:
       lost.reason = absl::StrCat(there, " refuses this agent: ", text);
-      // If the rendezvous has proven that it knows the secret, only the challenge can be wrong: too
-      // late, or from before a restart of the rendezvous.
+      // If the rendezvous has proven that it knows the secret, only the challenge can be wrong: it
+      // came back too late, or is from before a restart of the rendezvous.
       lost.denied = !facts.genuine;
       break;
     case grpc::StatusCode::FAILED_PRECONDITION:

@@ -1,8 +1,10 @@
 // etcd::Client: the few calls of etcd's gRPC API (v3) that a rendezvous needs.
 //
-// Every call blocks, at most for the time limit that its caller gives. Any thread may call; calls
-// of several threads run in parallel. A call tries the members of the cluster one after the other,
-// and begins with the member that answered last. A call that may have had an effect is not retried.
+// Every call blocks, at most for the time limit that its caller gives. Exception: with
+// Options::user, a call that must get a token first may take up to 2 s longer for each member. Any
+// thread may call; calls of several threads run in parallel. A call tries the members of the
+// cluster one after the other, and begins with the member that answered last. A call that may have
+// had an effect is not retried.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_CLIENT_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_CLIENT_H_
 
@@ -58,7 +60,7 @@ struct Answer {
   bool guarded = false;         // the guards held
   std::uint64_t cluster = 0;    // etcd's cluster id
   std::uint64_t revision = 0;   // of the cluster; of these writes if `guarded`
-  std::vector<KeyValue> found;  // the existing ones of the requested keys
+  std::vector<KeyValue> found;  // the requested keys that exist
 };
 
 struct MemberStatus {

@@ -21,8 +21,8 @@ bool IsTokenRefused(const grpc::Status& status);
 // The credentials that this side shows when it connects.
 enum class OurSide { kPlain, kTls, kTlsWithCertificate };
 
-// The error of a failed attempt to connect, from gRPC's message: Unauthenticated if the member's
-// certificate is not of our authority, else Aborted.
+// The error of a failed attempt to connect, from gRPC's message. Unauthenticated: the member's
+// certificate is not trusted, or this side uses TLS and the member does not. Else Aborted.
 absl::Status NotConnected(const std::string& endpoint, absl::string_view message, OurSide side);
 
 }  // namespace ddprun::etcd

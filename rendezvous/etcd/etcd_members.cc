@@ -107,7 +107,7 @@ Members::ChannelPtr Members::NewChannel(const std::string& endpoint) const {
   if (identity_ == nullptr) {
     return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);
   }
-  // Files that are no good now leave the ones before them in place.
+  // If the files are invalid now, their earlier content stays in use.
   identity_->Refresh(std::chrono::system_clock::now()).IgnoreError();
   return grpc::CreateCustomChannel(endpoint, auth::VerifiedTls(*identity_->current()), arguments);
 }
@@ -242,7 +242,7 @@ absl::Status Members::Call(bool read_only, std::chrono::milliseconds limit, cons
   const std::size_t first = preferred();
   std::string failures;
   bool unknown = false;
-  bool refused = true;  // by all of them
+  bool refused = true;  // by all members tried so far
   for (std::size_t tried = 0; tried < members_.size(); ++tried) {
     const std::size_t index = (first + tried) % members_.size();
     const auto now = Clock::now();

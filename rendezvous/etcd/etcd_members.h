@@ -1,7 +1,8 @@
 // Members: the connections to etcd's members, with this client's credentials. Internal to this
 // folder.
 //
-// Thread-safe. Calls block, at most for the time limit that their caller gives.
+// Thread-safe. Calls block, at most for the time limit that their caller gives. Exception: a
+// request for a token may take 2 s, even if the limit is shorter.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_MEMBERS_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_MEMBERS_H_
 
@@ -58,8 +59,8 @@ class Members {
   std::size_t preferred() const;
   // From now on another member is asked first.
   void Leave(std::size_t index);
-  // Returns a connected channel, and prepares `context` for a call on it: with our token, and
-  // refused by a member without a leader. Errors: Aborted and others.
+  // Returns a connected channel, and prepares `context` for a call on it: adds our token, and asks
+  // a member without a leader to refuse the call. Errors: Aborted and others.
   absl::StatusOr<ChannelPtr> Prepare(std::size_t index, Deadline deadline,
                                      grpc::ClientContext* context);
   // Takes the result of a prepared call. If the member gave no answer in time, the next call opens

@@ -65,27 +65,28 @@ struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
   void CallAll(const Dones& dones, Outcome outcome);
 
   const Options options;
-  // Not owned; used with the mutex held and without `stop` only, so that it still lives then.
+  // Not owned. Used only with the mutex held and while `stop` is false: until then the EtcdStore,
+  // its owner, exists.
   TaskQueue* const tasks;
 
   // Used by the caller of Load until Load returns, then by the thread.
   StateMap map;
-  // Of the leader key, and the revision at which it has it; 0: not known yet. It names its writer,
-  // so a guard with it holds in no etcd that was emptied or restored meanwhile.
+  // The leader key's value and mod_revision; 0: not known yet. The value names its writer. So a
+  // guard with this value fails in an etcd that was emptied or restored meanwhile.
   KeyValue leader;
   Group group;                           // taken from the queue
-  std::deque<StateMap::Change> changes;  // planned of it
+  std::deque<StateMap::Change> changes;  // planned from `group`
   Dones dones;  // of the batches that are durable once the last change is kept
   struct Try {
     bool uncertain = false;  // the first of `changes` was sent, and may have been kept
-    absl::Status error;      // of the last one
+    absl::Status error;      // of the last try
     int failed = 0;
-    Clock::time_point since{};  // the first that failed
+    Clock::time_point since{};  // the first failed try
     std::chrono::milliseconds pause{};
     bool told = false;
   } tries;
 
-  // Held while the owner is called back, and to end that: taken before `mutex`, never after it.
+  // Held during callbacks to the owner, and to stop them. Lock order: before `mutex`.
   std::mutex callback_mutex;
   Log log;              // guarded by callback_mutex
   bool silent = false;  // guarded by callback_mutex
@@ -145,7 +146,7 @@ absl::StatusOr<std::map<std::string, std::string>> EtcdStore::Load() {
     auto loaded = state_->TryLoad();
     if (loaded.ok()) {
       const std::lock_guard lock(state_->mutex);
-      state_->Schedule();  // what a leader has left behind goes
+      state_->Schedule();  // removes the parts that an earlier leader left
       return loaded;
     }
     const absl::Status& error = loaded.status();
@@ -353,14 +354,14 @@ Store::Outcome EtcdStore::State::Send() {
     tries.error = answer.status();
     return Outcome::kFailed;
   }
-  // Restored from a snapshot, another cluster may have the revisions that the guards ask for.
+  // Another cluster, restored from a snapshot, may have the revisions that the guards ask for.
   if (answer->cluster != ours.cluster) return Outcome::kLostRight;
   if (answer->guarded) {
     revision = answer->revision;
     return kept();
   }
-  // Either an earlier try of this change was kept, or another process has written. A change of this
-  // change's own keys alone is another process's.
+  // Either an earlier try of this change was kept, or another process has written. If only keys of
+  // the state differ from the guards, another process has written them.
   return map.Judge(change, ours, *answer, &revision) == StateMap::Verdict::kKept
              ? kept()
              : Outcome::kLostRight;

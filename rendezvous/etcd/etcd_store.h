@@ -1,11 +1,11 @@
-// EtcdStore: keys and values in etcd, for the rendezvous that leads (docs/ha.md). state_map.h has
-// how they lie there, and why a delayed write never wins.
+// EtcdStore: keys and values in etcd, for the rendezvous that leads (docs/ha.md). state_map.h
+// describes the keys in etcd, and why a delayed write has no effect.
 //
 // One thread sends one transaction after the other. Batches committed meanwhile are written
 // together in the next one. If a transaction got no answer, the store first reads whether it was
 // kept; if not, it sends it again. Any other failed transaction is retried too, unless its guards
 // show that the right to write is lost. If writes fail for longer than `patience`, the batches are
-// reported as failed. The log says it once, and once more when writing works again.
+// reported as failed. The log gets one line then, and one when writing works again.
 //
 // Waiting batches take memory in proportion to the keys that were written, not to the number of
 // commits, because past `merge_above_bytes` they are merged into one. A batch with more than
@@ -68,8 +68,8 @@ class EtcdStore final : public Store {
   // For writes of the leader key. If the store reads a term there that it did not get by SetTerm,
   // it considers the right to write lost. So write the leader key only in a task given to Post.
   // Before the task ends, find out whether the write was kept, and call SetTerm if it was. `task()`
-  // runs on the store's thread between two transactions, in the order of the calls; a write that is
-  // being retried is interrupted for it. Any thread.
+  // runs on the store's thread between two transactions, in the order of the calls. A write that is
+  // being retried waits until the task has run. Any thread.
   void Post(std::function<void()> task);
   // The term of this leader, from the next transaction on. Any thread.
   void SetTerm(const Term& term);

@@ -27,8 +27,9 @@ class KeyWatch::Stream {
     while (queue_.Next(&tag, &ok)) continue;
   }
 
-  // Calls `on_response` for what the member says of `key` from `revision` on, until that returns
-  // false, or the stream ends or is cancelled. DEADLINE_EXCEEDED: the member said nothing.
+  // Calls `on_response` with each response about `key` from `revision` on, until `on_response`
+  // returns false, or the stream ends or is cancelled. DEADLINE_EXCEEDED: the member was silent for
+  // kSilence.
   template <class OnResponse>
   grpc::Status Follow(const std::string& key, std::int64_t revision, OnResponse on_response) {
     out_.mutable_create_request()->set_key(key);
@@ -36,7 +37,7 @@ class KeyWatch::Stream {
     stream_->StartCall(Tag(kStart));
     ++under_way_;
     Clock::time_point heard = Clock::now();
-    bool asked = false;  // since then, whether it is there
+    bool asked = false;  // since `heard`, for a message
     bool ended = false;
     bool silent = false;
     while (under_way_ > 0) {
@@ -93,7 +94,7 @@ class KeyWatch::Stream {
     ++under_way_;
   }
   grpc::Status Finish() {
-    context_->TryCancel();  // where only one direction has ended
+    context_->TryCancel();  // in case only one direction has ended
     grpc::Status status;
     stream_->Finish(&status, Tag(kFinished));
     void* tag = nullptr;

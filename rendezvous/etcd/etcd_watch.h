@@ -2,7 +2,7 @@
 // code gets it from Client::WatchKey.
 //
 // It reads the key (linearizably). Then the same member streams the changes after that revision. If
-// the stream ends, it starts again at another member. A member that loses its leader ends the
+// the stream ends, KeyWatch starts again at another member. A member that loses its leader ends the
 // stream. A member that is silent for kSilence is replaced by another one.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_WATCH_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_WATCH_H_
@@ -26,16 +26,17 @@ namespace ddprun::etcd {
 
 class KeyWatch final : public Watch {
  public:
-  // After half of this time without a message the member is asked for one.
+  // After half of this time without a message, the member is asked to send one.
   static constexpr std::chrono::milliseconds kSilence{600};
-  // For a connection, and for the answer to a read.
+  // Time limit of a connection, and of the answer to a read.
   static constexpr std::chrono::milliseconds kPatience{400};
-  // Between two tries that led to no stream; doubles.
+  // The pause before the next try. It doubles until a member has answered a read.
   static constexpr std::chrono::milliseconds kFirstPause{20};
   static constexpr std::chrono::milliseconds kLastPause{500};
 
   KeyWatch(std::shared_ptr<Members> members, std::string key, OnChange on_change);
-  // Waits at most kPatience, if a connection is being opened.
+  // If a connection is being opened, waits for it: at most kPatience, and 2 s more while etcd is
+  // asked for a token.
   ~KeyWatch() override;
 
  private:

@@ -14,8 +14,8 @@
 namespace ddprun::etcd {
 namespace {
 
-// Where the values of one batch are too many bytes for one transaction, those above this go into
-// parts, too.
+// If the values of one batch do not fit into one transaction, values above this size also go into
+// parts.
 constexpr std::size_t kMostWholeBytes = 4 << 10;
 
 std::string DigestOf(absl::string_view bytes) {
@@ -24,7 +24,7 @@ std::string DigestOf(absl::string_view bytes) {
   return std::string(reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest);
 }
 
-// Of `value` in the transaction that names it.
+// The bytes that `value` takes in the transaction that writes it or names its parts.
 std::size_t NamingBytes(const std::optional<std::string>& value, std::size_t most_whole) {
   constexpr std::size_t kNameBytes = 64;  // of one part, with its digest
   if (!value) return 0;

@@ -43,7 +43,7 @@ class StateMap {
   // One transaction.
   struct Change {
     std::string id;             // is written to `last-write`
-    std::vector<Write> writes;  // all others
+    std::vector<Write> writes;  // its other writes
     // The new values of the state's keys that it changes; nullopt: erased. Writes of other keys are
     // parts.
     struct Value {
@@ -56,7 +56,7 @@ class StateMap {
   enum class Verdict {
     kKept,      // it is durable
     kNotYet,    // nothing was written since the change before it: it may be sent again
-    kLostRight  // another one leads, or has written the state
+    kLostRight  // another process leads, or has written the state
   };
 
   explicit StateMap(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -73,11 +73,13 @@ class StateMap {
                                                           std::vector<KeyValue> parts);
 
   // Returns the changes that make the first batches of `batches` durable: as many batches as fit
-  // into one transaction, the last of these changes. Removes these batches, and sets their number.
-  // Of a batch with more than kMostKeys keys, the rest stays in `batches`.
+  // into one transaction, which is the last of these changes. Removes these batches from `batches`,
+  // and sets `batches_done` to their number. Of a batch with more than kMostKeys keys, the rest
+  // stays in `batches`.
   std::vector<Change> Plan(std::deque<Store::Batch>& batches, const Term& term,
                            std::size_t* batches_done);
-  // Removes some parts that no value names; nullopt: there are none.
+  // Returns a change that removes some of the parts that no value names; nullopt: there are no such
+  // parts.
   std::optional<Change> PlanRemoval(const Term& term);
 
   // The guards and writes of the transaction that makes this change.

@@ -20,7 +20,7 @@ std::string Describe(const CollectiveCall& call);
 std::string DescribeExactly(const CollectiveCall& call);
 
 // True if two ranks can be in these two calls at the same time without an error. Also true if group
-// or number differ: then one rank is only behind the other.
+// or number differ, because ranks may be at different calls without an error.
 bool Match(const CollectiveCall& one, const CollectiveCall& other);
 
 // The last collectives that the ranks of one generation entered, collected when their processes

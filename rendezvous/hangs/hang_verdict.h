@@ -1,5 +1,5 @@
 // HangVerdict: which rank a hanging job waits for, and the sentences that say so. Pure functions of
-// what the nodes reported.
+// the nodes' reports.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 
@@ -25,7 +25,7 @@ struct StillRank {
   StillWorker worker;
   bool silent = false;  // it has reported nothing since its start
 
-  // The rank as the stack classes number it.
+  // The rank as RankSet and StackTree number it.
   std::uint32_t number() const { return static_cast<std::uint32_t>(rank.value); }
 };
 

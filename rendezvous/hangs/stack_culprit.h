@@ -19,16 +19,18 @@ bool IsOfACollective(const StackFrame& frame);
 // True if the main thread is in a collective, also in one that the worker does not report.
 bool IsInACollective(const StillRank& rank, const StackTree& tree);
 
-// If some ranks are in a collective and some are not: names a rank that is in none. If there are
-// several, names one whose stack differs from the others' stacks. If all ranks are in a collective,
-// or none is: names a rank whose stack differs from the stack of the majority (more than half of
-// all ranks). Only frames outside of the collective are compared. A rank with a higher step than
-// another rank is not named. nullopt: there is no such rank, or `tree` has no stack of `ranks`.
+// If some ranks are in a collective and some are not: names a rank that is in none. If several
+// ranks are in none: the lowest rank whose stack differs from most of their stacks, or else the
+// lowest of all. If all ranks are in a collective, or none is: names a rank whose stack differs
+// from the stack of the majority (more than half of all ranks). Then only frames outside of the
+// collective are compared, and a rank with a higher step than another rank is not named. nullopt:
+// there is no such rank, or `tree` has no stack of `ranks`.
 std::optional<HangVerdict> CulpritByStacks(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 
 // The collective in which all ranks are, according to their stacks:
-// "c10d::Reducer::finalize_backward". nullopt: at least one rank is in no collective.
+// "c10d::Reducer::finalize_backward". nullopt: at least one rank is in no collective, or no stack
+// is known.
 std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 

@@ -10,9 +10,9 @@ namespace ddprun {
 namespace {
 
 // bytes_ is the sum of the nodes' trees, so frames shared by nodes count several times. Above
-// kMeasureAbove the merged tree is measured, and cut if it exceeds kMostKept. kMostKept is far
-// above the size for equal ranks. That size can be 2 MiB for 131,072 ranks with one stack: nodes
-// answer in any order, so their ranks form many ranges. A verdict needs the whole tree.
+// kMeasureAbove the merged tree is measured, and cut if it exceeds kMostKept. If all of 131,072
+// ranks have the same stack, the tree can take 2 MiB, because nodes answer in any order and their
+// ranks form many ranges. kMostKept is far above this size: a verdict needs the whole tree.
 constexpr std::size_t kMeasureAbove = 32 * kMaxStackTreeBytes;
 constexpr std::size_t kMostKept = 16 * kMaxStackTreeBytes;
 constexpr std::size_t kMaxEventBytes = 16 << 10;

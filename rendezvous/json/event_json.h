@@ -10,8 +10,8 @@
 
 namespace ddprun {
 
-// Without the newline. Members: time, job, owner (if there is one), requeue number, generation,
-// event; then the members of this kind of event. `unix_ms`: the rendezvous's time.
+// Without the newline. Members: time, job, owner (if there is one), epoch (the requeue number),
+// generation, event; then the members of this kind of event. `unix_ms`: the rendezvous's time.
 std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_view owner,
                         std::uint32_t requeue_number, const JobEvent& event);
 

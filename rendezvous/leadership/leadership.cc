@@ -71,7 +71,7 @@ void Leadership::ReadIfDue(TimePoint now) {
 void Leadership::On(const LeaderSeen& seen, TimePoint now) {
   switch (role_) {
     case Role::kTakingOver:
-      if (!IsUnsettled() || IsStale(seen)) break;  // its answer tells
+      if (!IsUnsettled() || IsStale(seen)) break;  // the answer to our write decides
       put_.reset();
       role_ = Role::kStandby;
       [[fallthrough]];

@@ -49,8 +49,8 @@ class Leadership {
     Duration longest_lease = std::chrono::minutes(1);
     // A leader that hands over waits at most this long until another one leads.
     Duration handover = std::chrono::seconds(1);
-    // How many times in a row this process lost the term although it was alive: StepDown::ousted
-    // from before the process executed its program again.
+    // How many times in a row this process lost the term although it was alive. This is
+    // StepDown::ousted from before the process executed its program again.
     int ousted = 0;
   };
 
@@ -186,8 +186,8 @@ class Leadership {
   const Term& term() const { return term_; }
   const std::optional<LeaderRecord>& leader() const { return leader_; }
   TimePoint valid_until() const { return valid_until_; }
-  // True if we resign and a standby may take over now, that is, once our last write is in the
-  // leader key, or its result is unknown. A takeover before that would compete with our last write,
+  // True if we resign and a standby may take over now. That is so once our last write is in the
+  // leader key, or its result is unknown. An earlier takeover would compete with our last write,
   // and etcd would refuse one of the two.
   bool hands_over() const {
     return role_ == Role::kResigning && (IsUnsettled() || (!put_ && leader_->resigned));

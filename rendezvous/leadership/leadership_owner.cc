@@ -1,4 +1,4 @@
-// Leadership: the part of the process that writes, or has written, the leader key.
+// Leadership: what a process does that writes, or has written, the leader key.
 #include <algorithm>
 #include <utility>
 
@@ -26,7 +26,7 @@ LeaderRecord Leadership::OwnRecord(Duration longest_validity, TimePoint now) con
 void Leadership::Put(LeaderRecord record, TimePoint now) {
   put_ = OwnPut{std::move(record)};
   next_put_ = now + options_.try_every;
-  next_read_ = now;  // once its answer is lost
+  next_read_ = now;  // reads the key if the answer is lost
   Say(PutLeader{term_.revision, put_->record, term_.cluster});
 }
 
@@ -156,9 +156,8 @@ void Leadership::On(const RenewUnanswered&, TimePoint now) {
                    Milliseconds(std::max(valid_until_ - now, Duration{})), " ms"));
 }
 
-// Writes a better record, so that the next leader need not wait. After the takeover hold, the
-// record has a lower validity. Once no unknown job can run any more, it has the cluster in
-// `complete_in`.
+// After the takeover hold, the record has a lower validity. Once no unknown job can run any more,
+// it has the cluster in `complete_in`.
 void Leadership::ImproveIfDue(TimePoint now) {
   if (put_ || renewals_.in_flight || now < hold_.until) return;
   const bool shorter = leader_->longest_validity > options_.validity;
@@ -175,7 +174,7 @@ void Leadership::On(const RightLost&, TimePoint now) {
 void Leadership::On(const EndAsked&, TimePoint now) {
   switch (role_) {
     case Role::kStandby:
-    case Role::kTakingOver:  // where its write takes effect yet, the others find its process gone
+    case Role::kTakingOver:  // if its write still takes effect, the others find its process gone
       StepDownFor("is asked to end", true, 0);
       break;
     case Role::kLeading:

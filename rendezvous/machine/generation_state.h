@@ -67,7 +67,8 @@ struct Tally {
 struct Absences {
   bool lost_silently = false;     // a node was lost silently: it may come back
   std::vector<std::string> lost;  // hosts with the reason, for people
-  std::string ineligible_host;    // the newest host that must stay out; empty: none
+  std::string
+      ineligible_host;  // the newest host that is not fit (Join::why_ineligible); empty: none
   std::string why_ineligible;
 };
 
@@ -106,7 +107,7 @@ struct GenerationState : GenerationRecord {
   Tally tally;
   std::optional<TimePoint> succeeded_at;      // when the last worker so far exited with 0
   std::optional<std::int64_t> furthest_step;  // the highest step that a worker reported
-  std::optional<Duration> start;              // of the slowest node so far: Stopped::start
+  std::optional<Duration> start;              // Stopped::start of the slowest node so far
   Incidents incidents;
   EnteredCalls calls;  // the last collectives of ranks that ended
   HangWatch hang;
@@ -116,7 +117,7 @@ struct GenerationState : GenerationRecord {
   std::string hung_host;     // the host to blame for the hang; empty: none
   bool planned_end = false;  // a plan ends the generation, not a failure
   std::string stop_reason;
-  std::optional<StoreArrivals> arrivals;  // until all ranks have connected to an agent's store
+  std::optional<StoreArrivals> arrivals;  // Heartbeat::arrivals of rank 0's node
   std::optional<TimePoint> victim_grace;  // only victims are known: wait until then
   std::optional<TimePoint> growth;        // when waiting nodes are admitted
   Absences absences;

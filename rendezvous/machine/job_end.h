@@ -38,8 +38,8 @@ std::optional<JobEnd> EndWithout(const JobLife& life, const Exclusion& exclusion
 
 // The message to one agent that must leave while the job goes on.
 Finished FinishedForOne(const JobLife& life, JobEnd end);
-// The message to every agent. It includes the root causes of all ended generations, shortened to
-// fit into one message.
+// The message to every agent. It includes the root causes of LifeRecord::causes, shortened to fit
+// into one message.
 Finished FinishedForAll(const JobLife& life, JobEnd end);
 
 }  // namespace ddprun

@@ -107,14 +107,14 @@ struct JobLife : LifeRecord {
   LateAdmission late_admission;
   std::optional<TimePoint> next_admission;  // when the next held-back node is admitted
   ReportedProgress progress;                // input of HangWatch
-  // True: the job ends once no node is left. Each loss of a node sets it: to false if a node was
+  // True: the job ends once no node is left. Each loss of a node sets it. It is false if a node was
   // lost silently in this generation, because that node may come back.
   bool abandoned = false;
   bool has_states = false;  // a node has reported a state, which may be lost since
-  FailureTally failures;    // of checkpoints
+  FailureTally failures;    // failed checkpoints
   StateTimes state_times;
   JobCounters counters;
-  bool has_checkpoint_folder = false;  // a node's workers are given one
+  bool has_checkpoint_folder = false;  // the workers of a node have a checkpoint folder
   // The roles (--role) whose program can be a warm standby, as one of its workers has shown.
   std::set<std::string> roles_that_stand_by;
   bool warned_of_arguments = false;  // the first node got the warning about arguments

@@ -104,9 +104,9 @@ void JobMachine::OnReceived(const Received& received) {
 }
 
 // The end was sent to all agents, and no event can change it. An agent that comes back has missed
-// the end. It may have been lost and forgotten without noticing it. An agent that has obeyed a
-// leader of another etcd cluster ignores the end until its lease is over. Then the next answer to a
-// heartbeat makes it join again, and it hears the end.
+// the end. Perhaps the rendezvous gave the node up, and the agent did not notice. An agent that has
+// obeyed a leader of another etcd cluster ignores the end until its lease is over. Then the next
+// answer to a heartbeat makes it join again, and it hears the end.
 void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
   const Header& header = received.header;
   const auto* const join = std::get_if<Join>(&received.message);
@@ -155,7 +155,8 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
                  [](const LogPiece&) {},  // JobLoop's LogRelay handles it
                  [&](const StandbysReady&) { OnStandbysReady(node); },
                  [&](const RestartTimed& restart) {
-                   // The generation ended early, and the root cause says why.
+                   // Not: the generation ended before every worker made a step. The root cause says
+                   // why.
                    if (!restart.times.to_first_step) return;
                    life_.counters.AddRecovery(restart.times);
                    out_.Emit({.kind = JobEvent::Kind::kResumed,
@@ -356,7 +357,7 @@ void JobMachine::OnAgentGone(const AgentGone& gone) {
 void JobMachine::Free(Node& node) {
   stacks_.GiveUp(node);  // the node has no workers
   roster_.SetPhase(node, Phase::kWaiting);
-  // The same as when the session of a waiting node breaks.
+  // As in OnStreamBroken() for a waiting node.
   if (node.suspect && node.held.has_worked) survey_.LoseSight(now_);
   survey_.AskToLookAgain(node);
 }

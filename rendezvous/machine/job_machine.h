@@ -190,8 +190,8 @@ class JobMachine {
   void OnTick();
   // Tells waiting agents what they wait for.
   void ReportWait();
-  // Loses each node whose lease is over: its ranks may be given away. A node whose workers are done
-  // is not lost while the generation runs.
+  // Loses each node whose lease is over, so that other nodes can get its ranks. A node whose
+  // workers are done is not lost while the generation runs.
   void LoseSilent();
   // Loses each node that has not acknowledged its assignment in time. No node has started its
   // workers yet.
@@ -205,7 +205,7 @@ class JobMachine {
   void AdvanceGathering();
   void AdvanceForming();
   void AdvanceRunning();
-  // Waits until the generation has no member any more: then none of its workers runs.
+  // Calls OnGenerationEnded() once the generation has no member. Then none of its workers runs.
   void AdvanceStopping();
   void ConsiderGrowth();
   // Number of nodes that wait and can join the running job now.
@@ -254,7 +254,7 @@ class JobMachine {
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
-  // True if there may still be running workers that are in no record.
+  // True if workers that no record names may still run.
   bool MayRunUnknown() const {
     return options_.restored && options_.leases && now_ < LeaseEnd(TimePoint::min());
   }

@@ -83,7 +83,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 void JobMachine::HoldBack(Node& added, const Join& join) {
   held_back_.OnJoined(added, now_);
   held_back_.TakeStuck(added, join.stuck, now_);
-  // If all places are taken, it starts none: it may wait for days.
+  // If all places are taken, the node starts no standbys, because it may wait for days.
   const bool has_room = roster_.member_count() < life_.spec->max_nodes;
   const bool can_wait = life_.roles_that_stand_by.contains(join.program.role);
   if (!gathering() && has_room && can_wait && join.can_start_standbys) {
@@ -219,8 +219,8 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     return;
   }
   if (header.generation > generation_.number || (!here && MayRunUnknown())) {
-    // This rendezvous's record was older than the job, or may have been. So the recorded generation
-    // is over.
+    // The record of this rendezvous is older than the job, or may be. So the recorded generation is
+    // over.
     highest_claimed_ =
         std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
     Free(node);
@@ -239,9 +239,10 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   }
   const bool trains = here && join.workers_running && state() == JobState::kRunning;
   if (trains && options_.one_of_several()) {
-    // The agent has had Start, and a heartbeat comes with such a Join (Supervisor::Introduce): its
-    // answer is enough. So a takeover costs one message per agent less. The agent sends no
-    // AssignmentAck: another leader may have started its workers after this one has assigned ranks.
+    // The agent already has Start. It sends a heartbeat with such a Join (Supervisor::Introduce),
+    // and the answer to this heartbeat is enough. That saves one message for each agent in a
+    // takeover. The agent sends no AssignmentAck. So the node may still be in kAssigned: another
+    // leader may have started its workers after this one had assigned ranks.
     if (node.phase == Phase::kAssigned) roster_.SetPhase(node, Phase::kStarted);
     stacks_.AskAgain(node);
     return;

@@ -175,7 +175,7 @@ void JobMachine::CarryOnPlan() {
   }
 }
 
-// Every end in this generation counts as planned.
+// Nothing had failed when the plan stopped the generation, so every worker's end counts as planned.
 void JobMachine::CarryOut(const Plan& plan) {
   if (plan.stop) {
     Finish(EndAsPlanned(View(), plan));

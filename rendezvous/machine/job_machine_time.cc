@@ -21,7 +21,7 @@ void JobMachine::OnTick() {
   held_back_.Admit(now_);
   hang_judge_.Consider(state(), now_);
   stacks_.AskMore(now_);
-  // Only in a Tick: at other events the caller may still have answers that came in time.
+  // Only in a Tick: at other events, answers that came in time may still wait to be handled.
   if (stacks_.late(now_)) ConcludeStacks();
   if (life_.hold_until && now_ >= *life_.hold_until) {
     life_.hold_until.reset();

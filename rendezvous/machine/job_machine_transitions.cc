@@ -45,7 +45,8 @@ void JobMachine::Advance() {
 }
 
 void JobMachine::AdvanceGathering() {
-  // Waits for all agents: if every node is unfit, it is useless to try other nodes.
+  // Decides once all agents have joined. If every node is unfit, the job ends as kFailed, not as
+  // kPreempted, because another start on other nodes would not help.
   if (!generation_.absences.ineligible_host.empty() &&
       life_.agents_joined >= life_.spec->all_nodes) {
     const auto step = roster_.empty() ? std::nullopt : DurableStep(View());

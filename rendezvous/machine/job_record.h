@@ -2,9 +2,9 @@
 //
 // The record is small: after a restart of the rendezvous the agents come back and repeat their
 // messages of the current generation. The record holds what only the rendezvous knows: which
-// generation was formed from which nodes, so that its number and ranks are not used again, and how
-// many restarts were used. JobLife, GenerationState and Node inherit their parts of the record;
-// RestartGovernor contains its part.
+// generation was formed from which nodes, and how many restarts were used. So the generation's
+// number is not used again, and its ranks are not given to other nodes too early. JobLife,
+// GenerationState and Node inherit their parts of the record; RestartGovernor contains its part.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
 

@@ -35,14 +35,14 @@ struct JobView {
   }
 };
 
-// The missing nodes, as far as known: the ranks that no node asks for, or the hosts that were in
-// the job before.
+// Which nodes are here, and which are missing as far as known: requested ranks that no node has,
+// held-back nodes, and nodes lost since the generation formed.
 std::string MissingNodes(const JobView& view);
-// Names of free nodes whose disk has not answered; at most a few.
+// Names of free nodes whose disk has not answered: at most eight, then the number of the others.
 std::string HostsWithPendingStates(const JobView& view);
 // Why the joined nodes wait. The job must have a JobSpec.
 std::string WhyItWaits(const JobView& view);
-// Why a node that joins waits, in a job that is not gathering.
+// Why a new node has to wait in a job that is not gathering.
 std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer);
 // Why the job is in this state; "": nothing to say.
 std::string StateReason(const JobView& view);

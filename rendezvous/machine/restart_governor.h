@@ -97,8 +97,8 @@ class RestartGovernor {
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps ends after this many crashes in a row without a step.
   static constexpr int kMaxStepless = 3;
-  // If another program has MASTER_PORT, the next generation gets another port: at most this many
-  // times in a row.
+  // If another program has MASTER_PORT, the job starts again with another port and spends no
+  // restart: at most this many times in a row.
   static constexpr int kMaxBindRetries = 5;
   // A crash comes "soon after the start" if the generation ran for less than kStarts times the
   // newest measured start. That start may be of this generation or of an earlier one. It counts as

@@ -112,7 +112,7 @@ void AddStatesOfTheTraining(const std::vector<JobStatus>& jobs, MetricWriter* wr
           [](const auto& job) { return job.measured.snapshot_age; });
 }
 
-// A node and the labels of its five series.
+// A node and the labels of its series.
 struct LabelledNode {
   const NodeStatus* node;
   const JobStatus* job;

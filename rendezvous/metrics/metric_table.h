@@ -1,5 +1,6 @@
-// Every metric of ddprun: name, kind, labels and help. Daemon and agents write their texts from
-// this table alone, and scripts/reference_tables.py the table of docs/reference.md. Pure.
+// Every metric of ddprun: name, kind, labels and help. The rendezvous and the agents write metrics
+// from this table alone. scripts/reference_tables.py makes the table of docs/reference.md from it.
+// Pure.
 //
 // Names follow Prometheus: base units, `_total` for counters, nothing unbounded in a label.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_

@@ -21,10 +21,10 @@ struct StackOutliers {
 
 // The majority's path: from the outermost frame on, the functions in which more than half of the
 // main threads agree. Lines within a function are not compared. Returns the ranks that leave this
-// path. Ranks that leave it nearest to the outermost frame come first: a rank that waits elsewhere
-// leaves the path early, a rank that only polls at another moment leaves it late. Empty: there is
-// no majority (one of two ranks is none), or all ranks agree. `among`: the ranks to compare; empty:
-// all.
+// path. Ranks that leave it nearest to the outermost frame come first. A rank that waits elsewhere
+// leaves the path early; a rank that only polls at another moment leaves it late. Empty: there is
+// no majority (one of two ranks is no majority), or all ranks agree. `among`: the ranks to compare;
+// empty: all.
 std::vector<StackOutliers> OutliersOf(const StackTree& tree, const RankSet& among = {});
 
 // The ranks of the first entry of OutliersOf(); empty: none.

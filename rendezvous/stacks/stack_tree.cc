@@ -13,8 +13,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::uint32_t kRoots = kThreadKinds;
-// The number of outer and inner frames kept of a stack that is too deep. Outer frames are shared by
-// ranks; inner frames show most.
+// The number of outer frames that are kept of a stack that is too deep; the others are inner
+// frames. Outer frames are shared by ranks; inner frames show most.
 constexpr std::size_t kOuterFramesKept = 20;
 constexpr std::size_t kFrameBytes = 16;
 constexpr std::size_t kNodeBytes = 12;
@@ -276,7 +276,7 @@ std::size_t StackTree::FittingNotes(std::size_t most, std::size_t* bytes) const 
 }
 
 // All nodes except the roots, most important first: main threads, then outer frames, then frames of
-// many ranks. A parent has at least its child's ranks, so it comes before the child.
+// many ranks. A parent is an outer frame of its child, so it comes first.
 std::vector<std::uint32_t> StackTree::ByWeight() const {
   std::vector<std::uint32_t> nodes(nodes_.size() - kRoots);
   std::iota(nodes.begin(), nodes.end(), kRoots);

@@ -12,7 +12,7 @@
 // If another process has taken over the folder despite the lock (somebody removed the lock's file),
 // FileStore stops writing: Outcome::kLostRight.
 //
-// Refuses a folder that another process uses (AlreadyExists, with its process id), a damaged
+// Load refuses a folder that another process uses (AlreadyExists, with its process id), a damaged
 // journal (DataLoss, with the file and offset) and a journal of another version
 // (FailedPrecondition).
 //

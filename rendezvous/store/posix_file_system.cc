@@ -129,8 +129,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> PosixFileSystem::Lock(const std::
                                                    OwnerOf(fd.get()),
                                                    ": stop that process, or use another folder"));
     }
-    // The last owner may have removed the file after it was opened here. Then this lock protects
-    // nothing.
+    // Somebody may have removed the file after it was opened here. Then this lock protects nothing.
     if (!IsTheOneAt(path, fd.get()).value_or(false)) continue;
     // For people only. The lock works without it, even on a full disk.
     const std::string pid = absl::StrCat(::getpid(), "\n");

@@ -1,5 +1,5 @@
 // The real file system. The lock is flock() on DIRECTORY/lock, a file with the owner's process id.
-// PosixFileSystem removes this file only while it holds the lock.
+// PosixFileSystem never removes this file.
 #ifndef DDPRUN_RENDEZVOUS_STORE_POSIX_FILE_SYSTEM_H_
 #define DDPRUN_RENDEZVOUS_STORE_POSIX_FILE_SYSTEM_H_
 

@@ -1,7 +1,9 @@
-// TCP doubles its retransmission timeout each time: it retransmits after 0.2 s, 0.6 s, 1.4 s, 3 s.
-// If a link recovers after a while, TCP may notice it so late that a lease of 3 s is over. For thin
-// streams such as a session, Linux can keep the first six intervals equal (TCP_THIN_LINEAR_TIMEOUTS
-// in tcp(7)).
+// Makes TCP retransmit at equal intervals, so that a session soon notices that a link works again.
+//
+// By default TCP doubles its retransmission timeout each time: it retransmits after 0.2 s, 0.6 s,
+// 1.4 s, 3 s. If a link recovers in between, TCP may notice it so late that a lease of 3 s is over.
+// For thin streams such as a session, Linux can keep the first six intervals equal
+// (TCP_THIN_LINEAR_TIMEOUTS in tcp(7)).
 #ifndef DDPRUN_RENDEZVOUS_WIRE_THIN_STREAM_H_
 #define DDPRUN_RENDEZVOUS_WIRE_THIN_STREAM_H_
 

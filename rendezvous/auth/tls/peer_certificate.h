@@ -1,4 +1,5 @@
-// Proofs identify a certificate by the SHA-256 of its DER. Any thread; no state.
+// The hash by which the proofs of a Handshake identify a certificate: SHA-256 of its DER form. Any
+// thread; no state.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_PEER_CERTIFICATE_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_PEER_CERTIFICATE_H_
 

@@ -12,7 +12,8 @@
 
 namespace ddprun::auth {
 
-// Part of gRPC's error text if a connection was refused for this reason.
+// Part of gRPC's error text if a channel of UnverifiedTls() refused a certificate that is not its
+// first one.
 inline constexpr char kCertificateChanged[] = "shows another certificate than before";
 
 // For one channel. The server's certificate must be signed by the authority in `pem` and be valid

@@ -26,7 +26,7 @@ namespace ddprun {
 
 class HangJudge {
  public:
-  // All of these outlive it.
+  // All of these must outlive the HangJudge.
   struct Job {
     const std::string* name;
     const JobMachineOptions* options;
@@ -44,8 +44,8 @@ class HangJudge {
   void Take(const Node& node, const NodeProgress& progress, TimePoint now);
   // When to call Consider(); nullopt: nothing to judge.
   std::optional<TimePoint> Deadline(JobState state) const;
-  // Once the limit is over: requests stacks, or decides with the kept findings. Tries again after a
-  // heartbeat if a debugger holds a rank, a node is quiet, or a busy rank is at work.
+  // Once the limit is over: requests stacks, or decides with the kept findings. Tries again after
+  // one heartbeat interval if a debugger holds a rank, a node is quiet, or a busy rank is at work.
   void Consider(JobState state, TimePoint now);
   // The question for StackRequests::Conclude().
   StackQuestion Question() const;
@@ -70,7 +70,8 @@ class HangJudge {
   bool KnowsEveryRank(TimePoint now) const;
   // The kept findings are still valid: no rank has moved since the stacks were taken.
   bool HasFound() const;
-  // The busy rank of the last verdict may still be at work, and the time that it gets is not over.
+  // The busy rank of the last verdict may still be at work, and its extra time
+  // (--hang-startup-timeout) is not over.
   bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
   // AgentId{}: the node has left.
@@ -80,7 +81,8 @@ class HangJudge {
   std::string WhoHasEnded(TimePoint now) const;
   void Call(const StackFindings::Culprit& found, const std::string& standstill,
             const std::string& next, std::vector<std::string> missing);
-  // Sends the verdict to every node, with the tree of stacks if the node gets one.
+  // Sends the verdict to every node. The tree of stacks goes only to as many nodes as
+  // hang_bytes_of_all_nodes allows.
   void SendStacks(HangStacks stacks);
   std::size_t ShownStackBytes() const;  // limit for the tree that one node gets
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again, TimePoint now);

@@ -23,7 +23,7 @@ namespace ddprun {
 
 class StackRequests {
  public:
-  // All of these outlive it.
+  // The arguments must outlive this object.
   StackRequests(const JobMachineOptions* options, const JobNumbers* numbers, Roster* roster,
                 JobOutbox* out)
       : options_(options), numbers_(numbers), roster_(roster), out_(out) {}
@@ -45,7 +45,7 @@ class StackRequests {
   void GiveUp(const Node& node);
 
   bool for_verdict() const { return current_ && current_->for_verdict(); }
-  // Every node has answered.
+  // Every node has answered, or will not answer (GiveUp).
   bool complete() const { return current_ && current_->complete(); }
   // stacks_timeout is over.
   bool late(TimePoint now) const { return current_ && now >= current_->deadline(); }

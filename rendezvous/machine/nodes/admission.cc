@@ -148,8 +148,6 @@ std::string WhyExcluded(const JobLife& life, const std::string& host) {
                       Seconds(life.spec->quarantine_window));
 }
 
-// True if the other free nodes, and nodes that still load their program, can fill the group. Call
-// it after the generation has ended: then its nodes are free, except those with stuck processes.
 bool IsReplaceable(const Roster& roster, const std::string& host) {
   const auto& nodes = roster.nodes();
   const auto others = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {

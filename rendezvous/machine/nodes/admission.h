@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-// Why this Join cannot begin any job; "": it can.
+// Why no job can accept this Join; "": it is well-formed.
 std::string WhyMalformed(const Join& join);
 // Why this rendezvous refuses a job with this lease; "": it accepts the job.
 std::string WhyLeaseIsRefused(const JobMachineOptions& options, Duration lease);
@@ -46,10 +46,13 @@ std::string WhyRankIsTaken(NodeRank rank, const std::string& host);
 // Why this job does not admit a new agent; "": it admits the agent.
 std::string WhyJoinIsRefused(const JobView& view, int max_agents, const Join& join);
 
-// Why this host is excluded. Call it for an excluded host only.
+// Why this host is excluded, or could be. Call it only for a host that has reached a limit of the
+// quarantine.
 std::string WhyExcluded(const JobLife& life, const std::string& host);
 
-// True if other hosts have enough free nodes for a group of the same size.
+// True if other hosts have enough free nodes for a group of the same size. A node that waits only
+// for its standbys counts as free. Call it after the generation has ended: then its nodes are free,
+// except nodes with stuck processes.
 bool IsReplaceable(const Roster& roster, const std::string& host);
 
 }  // namespace ddprun

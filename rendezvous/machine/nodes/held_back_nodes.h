@@ -1,6 +1,7 @@
-// HeldBackNodes: keeps three kinds of nodes out of the next generation for a while: nodes
-// repeatedly lost soon after joining, nodes with processes that SIGKILL did not end, and nodes that
-// join a running job, until their standbys have loaded the program.
+// HeldBackNodes: keeps nodes out of the next generation for a while.
+//
+// A node is held back for three reasons: it was repeatedly lost soon after joining; SIGKILL did not
+// end its processes; or it joins a running job, and its standbys still load the program.
 //
 // Owned by the JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_HELD_BACK_NODES_H_
@@ -19,7 +20,7 @@ namespace ddprun {
 
 class HeldBackNodes {
  public:
-  // All of these outlive it.
+  // The arguments must outlive this object.
   HeldBackNodes(JobLife* life, Roster* roster, StateSurvey* survey, JobOutbox* out)
       : life_(life), roster_(roster), survey_(survey), out_(out) {}
   HeldBackNodes(const HeldBackNodes&) = delete;
@@ -33,7 +34,7 @@ class HeldBackNodes {
   // standbys wait, for at most kStandbysLimit. The caller asks it to start them
   // (Waiting::start_standbys). Has no effect on a node that is held back for another reason.
   void AwaitStandbys(Node& node, TimePoint now);
-  // Ends AwaitStandbys(). False: the node was not held back for it.
+  // Ends AwaitStandbys(). False: the node was not held back for its standbys.
   bool EndLoading(Node& node);
   // Admits the nodes whose delay is over.
   void Admit(TimePoint now);

@@ -68,8 +68,8 @@ class Quarantine {
 };
 
 // Delays nodes that were repeatedly lost soon after joining, for example because of a cgroup limit
-// or a bad power supply. Each return of such a node costs all others a restart, and no budget
-// counts these restarts. A node is identified by host name and address, not by its agent.
+// or a bad power supply. Each return of such a node costs all others a restart, and --max-restarts
+// does not count these restarts. A node is identified by host name and address, not by its agent.
 class LateAdmission {
  public:
   // "Soon": within this time of the Join, or of the first start of its workers after the Join.

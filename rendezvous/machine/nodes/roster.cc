@@ -134,7 +134,7 @@ void Roster::NoteProgram(const Node& node) {
   if (!node.program.name.empty()) with_program_.try_emplace(node.program.role, &node);
 }
 
-// Looks for another node if this was the one of its role.
+// If with_program_ has this node for its role, replaces it by another node of that role.
 void Roster::ForgetProgram(const Node& node) {
   const auto found = with_program_.find(node.program.role);
   if (found == with_program_.end() || found->second != &node) return;
@@ -272,7 +272,7 @@ int Roster::AssignRanks(int max_nodes) {
   return world_size;
 }
 
-// Like torchelastic: in the order of node ranks, without workers of other roles.
+// Numbers the workers of each role in the order of node ranks, like torchelastic.
 void Roster::AssignRoleRanks() {
   std::unordered_map<std::string, int> workers;  // by role, so far
   for (Node* const node : members_) {

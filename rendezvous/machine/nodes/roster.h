@@ -50,7 +50,8 @@ struct Stay {
                              // workers start
 };
 
-// The states that a node holds, by its agent's last report.
+// The states that a node holds, by its agent's last report. In a *look*, the agent reads which
+// states its disk holds.
 struct Holdings {
   std::vector<SavedState> states{};
   bool incomplete = false;  // its disk may hold another state (Join::states_incomplete)
@@ -87,7 +88,7 @@ struct NodeRecord {
 
 struct Node : NodeRecord {
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
-  bool suspect = false;           // set by Roster::SetSuspect: it has no session; its lease runs
+  bool suspect = false;           // set by Roster::SetSuspect: it has no session
   bool second = false;            // set by Roster: another node holds the rank that it asks for
   std::string why_removed = "drained by an operator";
   HeldBack held_back{};  // set by Roster::SetHeldBack
@@ -96,7 +97,7 @@ struct Node : NodeRecord {
   ToldByWorkers told{};           // in this generation
   std::int64_t fenced_at_ms = 0;  // the newest Stopped::fenced_at_ms
   Holdings held;                  // `pending` is set by Roster
-  WorkerProgram program{};        // unknown until its next Join
+  WorkerProgram program{};        // of a restored member: unknown until its next Join
   NodeUsage usage{};              // the newest
   // The part of usage.failed_snapshots that is already counted; nullopt: not known, because the
   // agent was in the job before under this or another rendezvous.
@@ -117,7 +118,7 @@ class Roster {
   // Pointers to nodes stay valid.
   Roster& operator=(Roster&&) = default;
 
-  // The first node with a session that asks for this rank, or nullptr.
+  // The first node that has a session and asks for this rank; nullptr: none.
   const Node* HolderOf(NodeRank rank) const;
   // Nodes that came later and ask for this node's rank. They must leave when this node comes back.
   std::vector<Node*> WaitingForRankOf(const Node& node) const;
@@ -171,10 +172,10 @@ class Roster {
   std::vector<Node*> NextMembers(int max_nodes);
   // Gives each of NextMembers its node rank, first rank and place in its role, and sets its phase
   // to kAssigned. Returns the world size. Nodes that ask for ranks are sorted by these ranks. Other
-  // nodes keep their rank of the last generation if it is below the number of nodes. Free ranks go
-  // to the nodes with higher ranks first, then to newcomers by host name and arrival. So ranks do
-  // not depend on which node booted first, and a node that stays keeps its rank. A node that is
-  // left out loses its rank: later it must not take the place of a member.
+  // nodes keep their rank of the last generation if it is below the number of nodes. The ranks that
+  // remain go first to nodes whose earlier rank is too high now, then to newcomers by host name and
+  // arrival. So ranks do not depend on which node booted first, and a node that stays keeps its
+  // rank. A node that is left out loses its rank: later it must not take the place of a member.
   int AssignRanks(int max_nodes);
   // Adds a member of a generation that an earlier process of the rendezvous formed.
   void RestoreMember(Node node, TimePoint now);

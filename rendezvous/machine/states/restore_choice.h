@@ -24,8 +24,8 @@ struct StateJudge {
   std::optional<std::int64_t> furthest{};
 
   // True if no later generation resumed from an earlier step. An unreadable file does not say who
-  // made it. It counts as alive if the newest generation may have made it, because to pass over it
-  // would lose work. A rank can be one step ahead of the reports.
+  // made it. It counts as alive if the newest generation may have made it, because ignoring it
+  // could lose work. A rank can be one step ahead of the reports.
   bool IsAlive(const SavedState& state) const {
     if (timeline.Holds(state, requeue_number, newest)) return true;
     return state.unreadable && state.generation.value < 0 &&
@@ -54,10 +54,10 @@ struct RestoreChoice {
   RestorePlan plan;
   std::vector<std::string> discarded;  // states of dead timelines, a few, for people
 };
-// Chooses among the members' states. Rank 0 is the source unless another node holds a newer state.
-// If several nodes hold the newest state, the lowest node rank is the source. `reported`: the
-// newest checkpoint that was reported. It is the plan's unseen state if it is alive, if all
-// members' states are older, and if a part of a member's disk cannot be read.
+// Chooses among the members' states. The source is a node with the newest state. If several nodes
+// hold the newest state: a node that can read it, and of these the lowest node rank. `reported`:
+// the newest checkpoint that was reported. It is the plan's unseen state if three things hold: it
+// is alive; all members' states are older; a part of a member's disk cannot be read.
 RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge,
                             const std::optional<SavedState>& reported);
 

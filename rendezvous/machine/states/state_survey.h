@@ -23,7 +23,7 @@ namespace ddprun {
 
 class StateSurvey {
  public:
-  // All of these outlive it.
+  // The arguments must outlive this object.
   StateSurvey(const JobNumbers* numbers, JobLife* life, Roster* roster, JobOutbox* out)
       : numbers_(numbers), life_(life), roster_(roster), out_(out) {}
   StateSurvey(const StateSurvey&) = delete;

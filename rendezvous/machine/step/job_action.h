@@ -22,7 +22,7 @@ namespace ddprun::job_action {
 // Replace the job's durable record by this one. Later actions, except HeartbeatAcks, have no
 // visible effect until the record is durable.
 struct Persist {
-  std::shared_ptr<const JobRecord> record;  // not null; a record would make each action large
+  std::shared_ptr<const JobRecord> record;  // never null; a pointer keeps each action small
   bool operator==(const Persist&) const = default;
 };
 struct Send {

@@ -23,8 +23,9 @@ struct JobMachineOptions {
   // takeover hold, which Leadership computes.
   TimePoint leases_from = TimePoint::min();
   bool one_of_several() const { return leases_from != TimePoint::min(); }
-  // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the
-  // lease no group forms, and no node gets the ranks that it has in a record.
+  // Agents may run jobs, or newer generations, that are not recorded. So no group forms until
+  // `leases_from` + the lease. Until then a node gets its recorded ranks only if its agent is in
+  // the recorded generation.
   bool restored = false;
   // Joins with a shorter or longer lease are refused.
   Duration shortest_lease{};

@@ -1,5 +1,5 @@
 // JobNumbers: the random-looking numbers of a JobMachine. They depend only on the seed of the
-// rendezvous, the job, and the time: equal events at equal times give equal numbers.
+// rendezvous, the job, its agents and the time: equal events at equal times give equal numbers.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_NUMBERS_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_NUMBERS_H_
 
@@ -20,7 +20,7 @@ class JobNumbers {
 
   // Seeds the jitter of restarts. Depends on the job and its requeue number, not on the rendezvous.
   std::uint64_t OfJob() const;
-  // An id for a request, different from `last`.
+  // An id for a request or a look, different from `last`.
   std::uint64_t Draw(std::uint64_t last, TimePoint now) const;
   // Depends also on the random ids of the agents.
   RunId DrawRunId(const Roster& roster) const;

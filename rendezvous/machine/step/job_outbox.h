@@ -53,8 +53,8 @@ class JobOutbox {
   std::vector<job_action::Any> Take() { return std::exchange(actions_, {}); }
 
  private:
-  // What a Join causes. An action has 0.8 KiB, so a vector that grows costs a job of many nodes
-  // much.
+  // A Join usually causes this many actions. An action takes 0.8 KiB, so growing the vector would
+  // cost a job with many nodes much time.
   static constexpr std::size_t kUsual = 3;
 
   const std::string* const job_;
