@@ -107,8 +107,8 @@ class Agent {
   void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
-  // Begins to release the checkpoint folder. Quits the loop when the folder is released, or after 1
-  // s if the disk does not answer. False: there is no folder.
+  // Begins to release the checkpoint folder. Quits the loop when the folder is released, or after a
+  // second if the disk does not answer. False: there is no folder.
   bool Release(const Supervisor::FolderClaim& claim);
 
   NodeWorkers::Events WorkerEvents();

@@ -84,7 +84,7 @@ std::string RunOwnerFile(const std::string& run);
 
 // The functions below may block on the disk: do not call them on the agent's loop.
 
-// The worker whose folder could not be made, the first if there are several. If `error` is "", all
+// The first worker whose folder, or link in by_rank, could not be made. If `error` is "", all
 // folders were made.
 struct MadeFolders {
   LocalRank local_rank;

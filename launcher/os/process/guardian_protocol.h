@@ -24,8 +24,7 @@
 //
 //   request   the pid, from the kernel (SO_PEERCRED).
 //   reply     at once. Either an error: the process is no child of the guardian, or leads no
-//   process
-//             group, or the fence is reached. Or the pid and one descriptor: pidfd.
+//             process group, or the fence is reached. Or the pid and one descriptor: pidfd.
 //   at last   as above: the guardian keeps its zombie until kReap or kDiscard.
 //
 // Until its adoption the process is a stray: kEndOrphans and the fence end it.
