@@ -18,8 +18,8 @@
 namespace ddprun {
 namespace {
 
-// Whether a GPU can be used on this node. An exiting process holds its memory of a GPU until it is
-// gone. Asked again each time, because some drivers appear with the first program that needs them.
+// Whether a GPU can be used on this node. An exiting process keeps its GPU memory until it is gone.
+// The answer is not cached, because some drivers appear with the first program that needs them.
 bool HasGpus() {
   for (const char* const device : {"/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/nvhost-gpu"}) {
     if (::access(device, F_OK) == 0) return true;
@@ -37,7 +37,7 @@ constexpr std::chrono::minutes kFirstStartLimit{6};
 // The limit for a later start. The rendezvous waits 30 s for this node.
 constexpr std::chrono::seconds kStartLimit{20};
 
-// A retry cannot help: the command cannot be executed.
+// True: the command cannot be executed, so a retry cannot help.
 bool IsPermanent(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
          absl::IsPermissionDenied(status);
@@ -60,7 +60,8 @@ WriterThread::Options WriterOptions(const LogsConfig& logs, std::shared_ptr<Writ
   return options;
 }
 
-// NodeWorkers has acted on the first two; only the fork server sends the others.
+// Messages that need nothing more here. NodeWorkers has acted on the first two; only the fork
+// server and its forked processes send the other two.
 struct ForOthers {
   void operator()(const ByeMsg& /*message*/) const {}
   void operator()(const ProgressMsg& /*message*/) const {}
@@ -89,7 +90,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
 Agent::~Agent() { client_->Close(); }
 
 absl::StatusOr<Verdict> Agent::Run() {
-  RunAsSoonAsWoken();  // its workers may compute on every core
+  RunAsSoonAsWoken();  // the workers may compute on every core
   auto control = ControlSocket::Listen(
       loop_, run_->sockets(),
       [this](const ControlPeer& peer, const ControlMessage& message) {
@@ -176,7 +177,8 @@ void Agent::Feed(const Supervisor::Event& event) {
   if (const auto times = TakeRestartTimes()) Feed(Supervisor::RestartMeasured{*times});
 }
 
-// Performs the actions in order. If one leads to a new decision, its actions wait for their turn.
+// Performs the actions in order. An action may feed another event to the Supervisor. The actions
+// decided by that event are performed after the earlier ones.
 void Agent::PerformDecided() {
   if (performing_) return;
   performing_ = true;
@@ -492,7 +494,6 @@ void Agent::OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot) {
   Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
 }
 
-// The peer has no worker among its ancestors: a standby, the fork server, or another process.
 void Agent::OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message) {
   standbys_->Hear(peer.worker, message);
   const auto* const elsewhere = std::get_if<StoreElsewhereMsg>(&message);

@@ -48,10 +48,10 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // Runs this node's part of the job to its end. When Run() returns, no worker of this node is
-  // left, except processes that SIGKILL did not end, and the log files are written. If a disk is
-  // full, or needs more than 30 s for the rest of the log files, the rest is missing. Error: a
-  // socket of the agent could not be made.
+  // Runs this node's part of the job to its end. When Run() returns, the log files are written. No
+  // worker of this node is left, except processes that SIGKILL did not end. If a disk is full, or
+  // needs more than 30 s for the rest of the log files, the rest is missing. Error: the control
+  // socket could not be made.
   absl::StatusOr<Verdict> Run();
 
   // On the loop: a signal that the user or Slurm sent to the agent.
@@ -65,8 +65,8 @@ class Agent {
   // The rendezvous has answered at least once.
   bool has_joined() const { return supervisor_ != nullptr && supervisor_->has_joined(); }
 
-  // On the loop: ProcessRunner returned Unavailable. The workers are dead, and this node leaves the
-  // job with exit code 70.
+  // On the loop: call it when ProcessRunner returned Unavailable. The workers are then dead. This
+  // node leaves the job with exit code 70, unless the rendezvous has already ended the job.
   void OnWorkersLost(const absl::Status& why);
 
  private:
@@ -107,8 +107,8 @@ class Agent {
   void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
-  // Releases the checkpoint folder. Quits the loop once it is released, or if the disk does not
-  // answer. False: there is no folder.
+  // Begins to release the checkpoint folder. Quits the loop when the folder is released, or after a
+  // second if the disk does not answer. False: there is no folder.
   bool Release(const Supervisor::FolderClaim& claim);
 
   NodeWorkers::Events WorkerEvents();

@@ -17,7 +17,7 @@ int SignalNamed(const std::string& name) {
   return signo;
 }
 
-// The firewall may be open for MASTER_PORT only.
+// A hint for the case that a firewall is open for MASTER_PORT only.
 std::string HintOfStaticMode(const JobConfig& config) {
   const JobSpec& spec = config.spec;
   const std::string next = FormatEndpoint({spec.master_addr, spec.master_port + 1});

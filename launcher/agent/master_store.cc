@@ -56,7 +56,7 @@ void MasterStore::Open(const SupervisorActions::OpenStore& open,
   off_loop_.Run(
       [server = server_, held = port_.Take(open.port), port = open.port,
        options = std::move(options)]() mutable -> absl::Status {
-        server->server.reset();  // a given port is the same in each generation
+        server->server.reset();  // a configured MASTER_PORT is the same in each generation
         auto started = Serve(std::move(held), port, std::move(options));
         if (!started.ok()) return started.status();
         server->server = *std::move(started);

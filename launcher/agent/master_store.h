@@ -43,7 +43,7 @@ class MasterStore {
 
  private:
   struct Board;   // written by the server's thread
-  struct Server;  // started and ended only on off_loop_'s thread
+  struct Server;  // started and ended on off_loop_'s thread; the destructor may also end it
 
   PortOffer port_;
   int world_size_ = 0;

@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace {
 
-// On the loop's thread.
+// Each try blocks the loop's thread for at most kWait. kAgain is the pause between two tries.
 constexpr std::chrono::milliseconds kWait{5};
 constexpr std::chrono::milliseconds kAgain{20};
 constexpr std::chrono::seconds kClearLimit{2};
@@ -73,7 +73,8 @@ bool NodeClearer::AwaitsExiting() const {
 }
 
 void NodeClearer::Try() {
-  // First: the children of an exiting worker are orphans once it is gone.
+  // Asks before EndOrphans(): the children of an exiting worker become orphans only when the worker
+  // is gone.
   const bool awaits_exiting = AwaitsExiting();
   const auto left = runner_->EndOrphans(kWait);
   const auto now = EventLoop::Clock::now();

@@ -1,6 +1,6 @@
 // NodeClearer: kills the processes that workers have left behind, before the agent tells the
-// rendezvous that no process is left. If SIGKILL does not end a process, it watches that process
-// until it is gone.
+// rendezvous that no process is left. NodeClearer watches each process that SIGKILL has not ended,
+// until the process is gone.
 //
 // Most processes end within microseconds of SIGKILL; a process with much memory ends later, and
 // some never do. The loop continues meanwhile. Belongs to the loop's thread.
@@ -48,12 +48,13 @@ class NodeClearer {
   void AdoptExiting(pid_t pid, UniqueFd pidfd, Rank rank);
 
   struct How {
-    bool is_late = false;  // tries once only, because these processes have already had their time
+    bool is_late = false;  // tries once only, because these processes have had their time to end
     // Does not wait for exiting workers that have no children.
     bool may_be_exiting = false;
   };
-  // Calls `done` exactly once: when all processes that workers left behind have ended, after 2 s at
-  // the latest.
+  // Calls `done` once, at the latest after 2 s: when all processes that workers left behind have
+  // ended, and all exiting workers that must be awaited. If the guardian reports an error, calls
+  // `done` at once.
   void Clear(How how, Done done);
 
   // Call it when the guardian is dead: then all watched processes are dead, too.

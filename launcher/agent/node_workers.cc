@@ -322,7 +322,7 @@ void NodeWorkers::TellEnded(LocalRank local_rank, const Worker& worker, ExitStat
 }
 
 void NodeWorkers::LetGo(Worker& worker) {
-  worker.leaves = false;  // whatever its last messages say
+  worker.leaves = false;  // a last message STANDBY=waiting must not make it a standby
   control_->ReadToEnd(worker.process.pid);
   worker.pump->ReadToEnd();
   loop_->Unwatch(worker.process.pidfd.get());

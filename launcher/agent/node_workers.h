@@ -43,8 +43,8 @@ class NodeWorkers {
   // Called on the loop.
   struct Events {
     std::function<void(LocalRank, pid_t)> started;  // the program runs
-    // The program could not be started. If several fail, the lowest rank is reported first, so that
-    // a wrong command always has the same root cause.
+    // The program could not be started. If several workers fail within 20 ms, the lowest local rank
+    // is reported first. So a wrong command has the same root cause each time.
     std::function<void(LocalRank, const absl::Status&)> not_started;
     // Also called for a worker that is exiting (process_stat.h).
     std::function<void(const Ended&)> ended;
@@ -66,8 +66,9 @@ class NodeWorkers {
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
-  // Begins to start all workers, from standbys if there are any. One event follows for each worker,
-  // now or later. Each turn of the loop starts only a few workers, so that heartbeats continue.
+  // Begins to start all workers, from standbys if there are any. `started` or `not_started` follows
+  // for each worker, during this call or later. Each turn of the loop starts only a few workers, so
+  // that heartbeats continue.
   void StartAll(Start start, Standbys* standbys);
   // Call it when the generation is over. Calls not_started for each worker that StartAll has not
   // reached.
@@ -79,16 +80,16 @@ class NodeWorkers {
   void Signal(LocalRank local_rank, int signo);
   void SignalAll(int signo);
   void AskToSave(LocalRank local_rank);
-  // Asks the worker to leave its generation. The worker later says that it waits (LetStay).
+  // Asks the worker to leave its generation. The worker later sends STANDBY=waiting (LetStay).
   void AskToLeave(LocalRank local_rank);
-  // Call it when a worker said that it waits. If it was asked to leave, moves it to `standbys` and
-  // returns true.
+  // Call it when a worker has sent STANDBY=waiting. If the worker was asked to leave, moves it to
+  // `standbys` and returns true.
   bool LetStay(LocalRank local_rank, Standbys& standbys);
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
 
-  // Call it when the guardian is dead: then the workers are dead, too. Reads their last output and
-  // messages, and forgets them.
+  // Call it when the guardian is dead: then the workers are dead, too. Reads the workers' last
+  // output and messages, and forgets the workers.
   void Abandon();
   // The NodeClearer takes over the workers that SIGKILL has not ended, kills all other remaining
   // processes, and calls `done` (node_clearer.h, which also explains `may_be_exiting`).
@@ -109,7 +110,8 @@ class NodeWorkers {
   Generation generation() const { return progress_.generation(); }
   // Sends the secret to the worker that asked for it.
   void HandOverSecret(LocalRank local_rank);
-  // Counts the worker's message as progress. READY=1 and PROGRESS=1 get the progress page.
+  // Counts the worker's message as progress. Answers READY=1 and PROGRESS=1 with the worker's
+  // progress page.
   void Hear(LocalRank local_rank, const ProcessId& speaker, const ControlMessage& message,
             TimePoint now);
   // The progress of all workers of this generation, dead ones included.
@@ -126,10 +128,10 @@ class NodeWorkers {
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
-    bool waited = false;  // true: it was a standby or left the previous generation, so it was not
-                          // started
-    std::unique_ptr<LogPump> pump_before;  // of its output before this generation; null: it is
-                                           // a new process, or the fork server forked it
+    bool waited = false;  // true: it was a standby, or left the previous generation and stayed
+    // Pumps the output of the time before this generation. Null: a new process, or a standby that
+    // the fork server forked.
+    std::unique_ptr<LogPump> pump_before;
     Rank rank;
     bool leaves = false;                 // it was asked to leave
     bool has_page = false;               // it was given its progress page

@@ -17,7 +17,8 @@ class PortOffer {
   int Offer(bool workers_running);
   // Call it when the workers know the port: a store may listen on it from now on.
   void Use() { used_ = true; }
-  // The bound socket that holds `port`, for the store to listen on; nullopt: not held here.
+  // Gives away the bound socket that holds `port`, for the store to listen on. nullopt: this object
+  // does not hold that port.
   std::optional<UniqueFd> Take(int port);
 
  private:

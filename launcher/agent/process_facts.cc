@@ -66,8 +66,8 @@ ProcessState StateOf(char state) {
   }
 }
 
-// True for a thread of this process: it copies stacks and is no debugger. It may be left behind
-// while it still traces the process (launcher/stacks/seize.h).
+// True for a thread of this agent. Such a thread traces to copy stacks, and is no debugger. It may
+// still trace a process after the copying was given up (launcher/stacks/seize.h).
 bool IsOwnThread(std::int64_t tid) {
   return ::access(absl::StrCat("/proc/self/task/", tid).c_str(), F_OK) == 0;
 }
@@ -157,16 +157,16 @@ void AddTcpBytesOf(pid_t pid, const TcpBytes& node, TcpBytes* bytes) {
   }
 }
 
-// A rank is stopped if one of its processes is. Names the process to continue: it helps more than
-// the kernel's function.
+// A rank is stopped if one of its processes is. `waits_for` then names the process to continue,
+// because this helps more than the kernel function in which it waits.
 void AddStopped(pid_t pid, const std::string& name, pid_t worker, ProcessFacts* facts) {
   if (facts->state == ProcessState::kTraced) return;
   facts->state = ProcessState::kStopped;
   facts->waits_for = pid == worker ? "" : absl::StrCat("process ", pid, " (", name, ")");
 }
 
-// Another process in disk wait may just write a checkpoint in the background. So it is reported,
-// but does not decide the rank's state.
+// A process other than the speaker may write a checkpoint in the background. So its disk wait is
+// reported, but does not decide the rank's state.
 void AddDiskWait(pid_t pid, const std::string& name, ProcessFacts* facts) {
   facts->disk = DiskWaitOf(pid, pid);
   if (facts->disk) facts->disk->process = name;

@@ -17,10 +17,10 @@ namespace ddprun {
 
 // The facts of a rank. A rank's processes are `worker`, `speaker` (the process that reports for the
 // rank) and the descendants of both; the first 64 are read. `tcp`: counters of the node's
-// connections, a moment old; nullptr: not known. In the result, `state` and `waits_for` are those
-// of the speaker's first thread, but a rank with a stopped process counts as stopped. `waited` and
-// `disk` are those of the speaker's first 512 threads; if none of these is in disk wait, `disk` is
-// that of another process.
+// connections, a moment old; nullptr: not known. In the result, `state` and `waits_for` describe
+// the speaker's first thread, but a rank with a stopped process counts as stopped. `waited` and
+// `wants` cover the speaker's first 512 threads. `disk` is that of the first of these threads in
+// disk wait, else that of another process of the rank.
 ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const TcpBytes* tcp = nullptr);
 inline ProcessFacts ReadProcessFacts(pid_t pid) { return ReadProcessFacts(pid, pid); }
 

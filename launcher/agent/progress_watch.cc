@@ -33,7 +33,7 @@ void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, Progr
   CountBegun(to);
 }
 
-// `told`: by messages.
+// Merges the page into `told`, the progress by messages.
 void Add(ProgressSnapshot& page, WorkerProgress* told) {
   ProgressSnapshot& now = told->now;
   page.moves += now.moves;
@@ -49,7 +49,8 @@ void Add(ProgressSnapshot& page, WorkerProgress* told) {
   for (ProgressBegun& begun : now.begun) begun.name = Printable(begun.name);
 }
 
-// Only the process that does the work can send these. Other processes may announce steps.
+// Only the process that does the work sends these. Another process of the rank may say that steps
+// will follow (TELLS=1).
 bool IsOfTheWork(const ControlMessage& message) {
   return std::holds_alternative<StepMsg>(message) || std::holds_alternative<PhaseMsg>(message) ||
          std::holds_alternative<ReadyMsg>(message);
@@ -127,7 +128,7 @@ std::vector<WorkerProgress> ProgressWatch::Read(TimePoint now) {
     if (page) Add(*page, &progress);
     if (progress.now.moves != worker.seen_moves) {
       worker.seen_moves = progress.now.moves;
-      // A message sets moved_at by itself.
+      // Without a page, OnMessage() has set moved_at.
       if (page) worker.told.moved_at = now;
       progress.moved_at = worker.told.moved_at;
     }

@@ -20,9 +20,9 @@ class ProgressWatch {
  public:
   explicit ProgressWatch(int workers) : workers_(workers) { BeginGeneration(Generation{0}); }
 
-  // The workers of `generation` are about to start. Forgets the progress of all earlier workers,
-  // which is kept up to this call even for dead workers. `will_tell`: all workers will report their
-  // steps, as if each had sent TELLS=1.
+  // The workers of `generation` are about to start. Forgets the progress of all earlier workers.
+  // Until then it is kept, also for dead workers. `will_tell`: all workers will report their steps,
+  // as if each had sent TELLS=1.
   void BeginGeneration(Generation generation, bool will_tell = false);
 
   Generation generation() const { return generation_; }
@@ -32,9 +32,9 @@ class ProgressWatch {
   void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now,
                  const ProcessId& speaker = {});
 
-  // The process that does the rank's work: the process that reported the last step or phase, else
-  // the first process that reported anything. nullopt: no process reported anything, or the process
-  // has ended.
+  // The process that does the rank's work: the process that sent the last STEP, PHASE or READY,
+  // else the first process that sent any message. nullopt: no process sent a message, or the
+  // process has ended.
   std::optional<ProcessId> SpeakerOf(LocalRank local_rank) const;
 
   // The descriptor of the worker's page; this object owns it. The first call makes the page. -1:

@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMostForkers = 64;   // whose children are looked for
+constexpr std::size_t kMostForkers = 64;   // threads per process whose children are looked for
 constexpr std::size_t kMostCounted = 256;  // per rank, for the count
 
 constexpr std::size_t kMostPeers = 4;  // per rank, in the report

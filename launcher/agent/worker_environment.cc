@@ -25,7 +25,8 @@ void TakeOneGpu(int index, std::map<std::string, std::string>* variables) {
   gpu->second = std::string(absl::StripAsciiWhitespace(visible[index]));
 }
 
-// The agent's flags as variables. They have no secret, only its place; workers do not need it.
+// True for a variable that stands for a flag about credentials. The variable has the path of a
+// secret, not the secret itself. Workers need neither.
 bool IsAboutCredentials(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, "DDPRUN_") && !absl::ConsumePrefix(&name, "PET_")) return false;
   return absl::StartsWith(name, "TOKEN") || absl::StartsWith(name, "TLS_") ||
@@ -52,7 +53,7 @@ Variables UsersVariables(const std::vector<std::string>& inherited, const Variab
   return variables;
 }
 
-// 0: hangs are not judged. The limit fits into an int.
+// 0: hangs are not judged. At most kLongestHangLimit, so that the milliseconds fit into an int.
 std::chrono::milliseconds HangLimit(const JobConfig& config) {
   const Duration limit = std::min<Duration>(LongestHangLimit(JobSpecOf(config)), kLongestHangLimit);
   return std::chrono::duration_cast<std::chrono::milliseconds>(limit);

@@ -37,8 +37,10 @@ std::string RunIdText(RunId run_id);
 
 // NAME=value for every variable, sorted by name. There are three sources, and each overrides those
 // before it: `inherited` (as in environ), `configured` (the job file's env), and the variables that
-// worker/contract/environment.h promises. A variable promised "unless set" does not override.
-// ddprun's own variables about credentials (DDPRUN_TOKEN_FILE, ...) in `inherited` are left out.
+// worker/contract/environment.h promises. A variable promised "unless set" does not override. Two
+// kinds of variables are left out: ddprun's own variables about credentials (DDPRUN_TOKEN_FILE,
+// ...) in `inherited`; and each promised variable for which this worker has no value, except
+// "unless set" ones.
 std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
                                            const std::vector<std::string>& inherited,
                                            const std::map<std::string, std::string>& configured);

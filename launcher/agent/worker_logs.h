@@ -38,7 +38,8 @@ class WorkerLogs {
   std::unique_ptr<LogPump> Pump(const std::string& folder, Rank rank, LocalRank local_rank,
                                 SpawnedProcess* process);
 
-  // Totals since the start. If stdout and stderr are one terminal, all its lines count as stdout's.
+  // Totals since the start. If stdout and stderr share one console, all its dropped lines count as
+  // stdout's.
   LogTotals totals() const;
 
   // Writes the lines held back by --collapse to the console.

@@ -31,8 +31,8 @@ std::string ReadSmallFile(const std::string& path) {
 }
 
 // The file of the cgroup `path` under a mount point; "": it cannot be read. In a container the
-// mount may begin at its own cgroup or one above, while /proc/self/cgroup has the path on the host.
-// So leading names are dropped until there is such a file.
+// mount may begin at the container's cgroup or at an ancestor of it, while /proc/self/cgroup has
+// the path on the host. So leading names of `path` are dropped until the file exists.
 std::string FileOfCgroup(absl::string_view mount, absl::string_view path, absl::string_view file) {
   while (true) {
     std::string whole = absl::StrCat(mount, path, "/", file);

@@ -1,6 +1,7 @@
 // Finds out more about a worker's death than its exit status.
 //
-// The agent's thread uses it when a worker has ended. Reads small files and never waits.
+// ReadErrorFile() may block on the disk, so the agent calls it on its disk thread. OomProbe belongs
+// to the loop's thread and never waits: it reads only files of the kernel, none on a disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_POSTMORTEM_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_POSTMORTEM_H_
 
@@ -27,10 +28,10 @@ std::string ReadErrorFile(const std::string& path);
 //    container, if this user is allowed to read the log, and if the log has lost no line since
 //    Begin().
 //  - Otherwise a count of kills is used: of the cgroup, or of the host if the cgroup has no
-//    count. It shows that a process was killed, but not which one. So it is attributed to a worker
-//    that ended within kRecent.
+//    count. It shows that a process was killed, but not which one. So the kill is attributed to a
+//    worker that ended within kRecent.
 //
-// The caller passes the time. Never waits: it reads only files of the kernel, none on a disk.
+// The caller passes the time.
 class OomProbe {
  public:
   // A process with much memory may take this long to end after its SIGKILL.

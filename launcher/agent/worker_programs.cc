@@ -17,9 +17,10 @@
 namespace ddprun {
 namespace {
 
-// The fork server must have one thread only. OpenBLAS would start threads when it is loaded;
-// fork_server.py restores the workers' setting. torch counts GPUs without CUDA, because an
-// initialized CUDA does not survive fork().
+// The fork server must have one thread only. Without OPENBLAS_NUM_THREADS=1, OpenBLAS would start
+// threads when it is loaded; fork_server.py restores the workers' setting. An initialized CUDA does
+// not survive fork(). So PYTORCH_NVML_BASED_CUDA_CHECK=1 makes torch count GPUs without
+// initializing CUDA.
 constexpr std::array<std::pair<absl::string_view, absl::string_view>, 2> kForkServerVariables = {
     {{"OPENBLAS_NUM_THREADS", "1"}, {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}}};
 

@@ -27,8 +27,8 @@ class WorkerPrograms {
 
   SpawnRequest RequestFor(const SupervisorActions::SpawnWorkers& spawn, LocalRank local_rank) const;
   Standbys::Options StandbyOptions() const;
-  // True with --auto-step: the workers' steps will be reported, so hangs are detected from the
-  // start.
+  // True with --auto-step, if Python workers have the module ddprun: the workers' steps will be
+  // reported, so hangs are detected from the start.
   bool WillTellSteps() const;
 
  private:

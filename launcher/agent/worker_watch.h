@@ -31,9 +31,10 @@ class WorkerWatch {
  public:
   struct Options {
     Duration heartbeat;  // the job's; Look() is called this often
-    // False: never warns that hangs are not noticed (silence_watch.h). It has no other effect.
+    // True: warns if no worker reports its steps, because hangs cannot be noticed then
+    // (silence_watch.h). It has no other effect.
     bool judges_hangs = true;
-    bool is_python = false;  // this warning comes after 15 s instead of 60 s
+    bool is_python = false;  // true: this warning comes after 15 s instead of 60 s
   };
 
   // Both pointers must outlive this object.
@@ -50,8 +51,8 @@ class WorkerWatch {
   std::vector<EnteredCall> LastCalls(Generation generation);
 
   // Finds the process that does the work of each rank. Copies the stacks of this process and of the
-  // rank's other processes. The limit for copying is 4 s. Always calls `done`, also if the copying
-  // takes longer.
+  // rank's other processes, with a limit of 4 s. Calls `done` when the copying has ended, even if
+  // that is later.
   void TakeStacks(std::vector<RankProcess> ranks,
                   std::function<void(const EncodedStackTree&)> done);
 
@@ -65,7 +66,7 @@ class WorkerWatch {
   void OnStepOfNobody(const ProcessId& speaker);
 
  private:
-  // While stacks are copied, returns the earlier facts if there are any.
+  // While stacks are copied, returns the earlier facts of this process, if there are any.
   ProcessFacts FactsOf(int pid);
   // The process that does the work of this worker's rank; the worker itself if no other is known.
   ProcessId SpeakerOf(pid_t worker) const;

@@ -99,7 +99,7 @@ void ForkServer::Start(TimePoint now) {
 void ForkServer::OnEnded(const std::string& how, TimePoint now) {
   const bool steady = state_ == ForkServerState::kServing && now - since_ >= options_.steady;
   asked_.clear();
-  // The imports failed. They would fail again, and the workers are waiting.
+  // The first imports failed. They would fail again, and the workers are waiting.
   if (!has_served_) return GiveUp(absl::StrCat("the fork server ", how));
   early_ends_ = steady ? 0 : early_ends_ + 1;
   if (early_ends_ >= options_.give_up_after) {

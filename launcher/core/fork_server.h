@@ -12,8 +12,8 @@
 //      │ a pause is over            ▼
 //      └──────────────────────── Paused
 //
-//     any of these: it must not be forked, its first imports fail, imports take too long, or it
-//                   ended early again and again ──▶ Unfit, for good
+//     any of these: the server must not be forked, its first imports fail, imports take too
+//                   long, or it ended early four times in a row ──▶ Unfit, for good
 //     any state ── the job ends ──▶ Closed
 //
 // The end of the fork server is no failure: no worker is its child.
@@ -39,16 +39,17 @@ class ForkServer {
   struct Options {
     Duration import_limit = std::chrono::minutes(5);  // from its start until it can fork
     Duration fork_limit = std::chrono::seconds(10);   // for each requested process
-    Duration steady = std::chrono::seconds(10);       // an end within this time of serving is early
-    Duration backoff = std::chrono::seconds(1);       // after an early end; doubles with the next
-    int give_up_after = 4;                            // early ends in a row
+    // An end is *early* if the server has not yet been in Serving for this time.
+    Duration steady = std::chrono::seconds(10);
+    Duration backoff = std::chrono::seconds(1);  // after an early end; doubles with the next
+    int give_up_after = 4;                       // early ends in a row
   };
   using Number = int;  // of a requested process
 
   // ---- events ----
   struct JobStarted {};
   struct ServerReady {};
-  // It has imported the modules, but reports a reason why it must not be forked.
+  // The server has imported the modules, but reports why it must not be forked. It ends itself.
   struct ServerUnfit {
     std::string why;
   };

@@ -30,7 +30,7 @@ class NodeStates {
   void OnCheckpoint(std::uint32_t requeue_number, Generation generation, std::int64_t step,
                     const std::string& path);
   // `files`: all states on the disk. Forgets all other files. `incomplete`: a part of the disk
-  // could not be read, so it may hold another state.
+  // could not be read, and may hold another state.
   void OnFound(std::vector<SavedFile> files, bool incomplete = false);
   // A generation starts with this plan. Forgets the states of later steps: they are on a dead
   // timeline (docs/recovery.md).
@@ -48,7 +48,7 @@ class NodeStates {
  private:
   std::optional<SavedState> memory_;
   std::vector<SavedFile> files_;  // the newest first
-  bool incomplete_ = false;       // the last OnFound() was
+  bool incomplete_ = false;       // as the last OnFound() said
   std::vector<SavedState> told_;
 };
 

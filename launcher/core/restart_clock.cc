@@ -26,8 +26,8 @@ std::string ShownName(const std::string& told) {
   return IsOwn(told) ? absl::StrCat("program_", told) : told;
 }
 
-// ddp::'s phases come once per start, in a fixed order. A program's own phases come at any time and
-// repeatedly.
+// True for the phases of Checkpointer. They come once per start, in a fixed order. A program's own
+// phases come at any time and repeatedly.
 bool IsOfTheLibrary(absl::string_view name) { return name == "restore" || name == "first_step"; }
 
 }  // namespace

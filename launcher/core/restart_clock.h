@@ -45,8 +45,8 @@ class RestartClock {
   void PhaseBegan(LocalRank local_rank, const std::string& name, TimePoint now);
   void StepMade(LocalRank local_rank, TimePoint now);
 
-  // A finished restart, returned once. If another restart or the job's end (Close) interrupts a
-  // restart, it is returned too if all workers had been started.
+  // A finished restart, returned once. A restart that another restart or the job's end (Close) has
+  // interrupted is returned, too, if all its workers were started.
   std::optional<RestartTimes> Take();
   void Close();
 

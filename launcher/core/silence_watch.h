@@ -19,7 +19,8 @@ namespace ddprun {
 class SilenceWatch {
  public:
   // Limits from the start of a generation. Python programs have a shorter limit: they import their
-  // modules at the start, and importing the module ddprun announces steps.
+  // modules at the start, and the import of the module ddprun reports that steps will follow
+  // (TELLS=1).
   static constexpr std::chrono::seconds kSilence{60};
   static constexpr std::chrono::seconds kSilenceOfPython{15};
 

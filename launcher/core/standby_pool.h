@@ -8,15 +8,16 @@
 //     Idle ──────────────────▶ Settling ──────────────▶ Filling ──▶ (one standby after the other)
 //       ▲                          │                       │
 //       └────── GenerationEnded ───┴───────────────────────┘
-//     any of these ── standbys end early, or one loads too long ──▶ GivenUp, for good
+//     any of these ── standbys end early four times in a row, or one loads too long
+//                                                                 ──▶ GivenUp, for good
 //     any of these ── the fork server cannot be used ─────────────▶ GivenUp, for good
 //     any state ── JobEnded ──▶ Closed
 //
-// A generation is settled when each worker of this node has finished a step in it, or some time
-// after its start. Standbys start only then, so they do not slow down the start of workers. No
-// standby is started before a worker of this job, here or on another node, has shown that its
-// program can wait as a standby: a program that cannot wait would do all its work a second time. A
-// forked process can always wait.
+// A generation is settled when each worker of this node has finished a step in it, or
+// Options::settle (3 s) after its start. Standbys start only then, so they do not slow down the
+// start of workers. No standby is started before a worker of this job, here or on another node, has
+// shown that its program can wait as a standby. A program that cannot wait would train in the
+// standby, too. A forked process can always wait.
 //
 // Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //
@@ -82,10 +83,10 @@ class StandbyPool {
   // It ended, or could not be started.
   struct StandbyEnded {
     Id id = 0;
-    std::string how;  // for people: "exited with code 1: no such dataset"
+    std::string how;  // for people: "by exit code 1 (no such dataset)"
   };
-  // The fork server changed. With kLater and kNever, requested standbys that do not wait yet are
-  // forgotten.
+  // The state of the fork server changed. kLater and kNever: forgets the requested standbys that do
+  // not wait yet.
   struct ForksChanged {
     Forks forks = Forks::kLater;
   };

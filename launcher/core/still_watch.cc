@@ -8,8 +8,8 @@
 namespace ddprun {
 namespace {
 
-// A worker that used the CPU for a larger share of the time is busy. If it waited for a CPU for a
-// larger share, it is starved.
+// Shares of the time. A worker that used the CPU for more than kBusyShare is busy. A worker that
+// waited for a CPU for more than kStarvedShare is starved.
 constexpr double kBusyShare = 0.05;
 constexpr double kStarvedShare = 0.5;
 constexpr std::int64_t kBusyBytes = 64 << 10;
@@ -74,7 +74,7 @@ std::vector<CollectiveCall> UnfinishedOf(std::size_t group, const ProgressGroup&
     if (!completed) calls.push_back(CallOf(group, collective));
   }
   // No call is known: the unfinished call is older than the recorded ones, or the worker has an
-  // earlier version. It has entered at most this call.
+  // earlier version. Take the newest call that the worker has entered: it waits there or before.
   if (calls.empty()) calls.push_back(CallOf(group, *told.entered));
   return calls;
 }

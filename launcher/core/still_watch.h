@@ -32,7 +32,7 @@ struct SeenWorker {
   bool names_phases = false;              // as NodeProgress::names_phases
   bool stepped = false;                   // it has finished a step
   bool silent = false;                    // it has reported nothing since its start
-  bool leaving = false;                   // it has said BYE: it ends on purpose
+  bool leaving = false;                   // it has sent BYE: it ends on purpose
   // How often each phase began. Without the phases init, restore and first_step of the start.
   std::map<std::string, std::uint64_t> begun{};
 };
@@ -41,8 +41,8 @@ struct SeenWorker {
 // local_rank, pid and leaving.
 SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid);
 
-// The last collectives of these workers: the newest few of each process group. A rank may already
-// be in the next collective when a peer still waits in this one.
+// The last collectives of these workers: the newest few of each process group. One would not be
+// enough: a rank may already be in the next collective while a peer still waits in the one before.
 std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers);
 
 // A thread in disk wait (state D). If two looks find the same `switches`, the thread has not run

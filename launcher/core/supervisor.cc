@@ -146,7 +146,7 @@ void Supervisor::EndSession() {
 void Supervisor::OnSessionOpened(TimePoint now) {
   EndSession();
   session_.open = true;
-  // Fenced: the Join follows once the workers are gone. With a verdict of the rendezvous: no Join.
+  // Fenced: the Join follows once the workers are gone. With a verdict: no Join, except in Leaving.
   if (state_ == SupervisorState::kFenced) return;
   if (verdict_ && state_ != SupervisorState::kLeaving) return;
   Introduce(now);
@@ -169,17 +169,17 @@ void Supervisor::Introduce(TimePoint now) {
   session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
-  // While workers run, all nodes have acknowledged. After a takeover each message counts: a leader
-  // gets thousands of them at once.
+  // While workers run, no AssignmentAck is needed, because all nodes have acknowledged. After a
+  // takeover a leader gets thousands of messages at once, so each saved message counts.
   if (work_.acknowledged && !running) SendUp(AssignmentAck{});
   for (const WorkerExited& exit : work_.exits) SendUp(exit);
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
   if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
-  // Any other message may have been sent before the repeated Join arrived, so only a heartbeat's
-  // answer shows that the Join was read. The answer must come before the next assignment, or the
-  // lease would be over again. If another rendezvous has taken over, its first answer must come as
-  // early.
+  // Only the answer to a heartbeat shows that the repeated Join was read: the rendezvous may have
+  // sent any other message before. The answer must come before the next assignment, or the lease
+  // would be over again. So send a heartbeat at once. The same holds for the first Join to another
+  // rendezvous that has taken over.
   const bool from_another = running && contact_.several();
   if ((again || from_another) && options_.leases) PushHeartbeat(now);
 }
@@ -465,7 +465,7 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
 }
 
 void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint now) {
-  // It answers a message of an earlier generation; our Join had not arrived yet.
+  // This Fenced answers a message of an earlier generation, which arrived before our Join.
   if (header.generation != work_.generation) return;
   switch (state_) {
     case SupervisorState::kJoining:  // no worker runs: only join again, because the rendezvous

@@ -156,7 +156,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnSignal(const SignalReceived& signal, TimePoint now);
   void OnSuperseded(const Superseded& superseded, TimePoint now);
   void OnWorkersLost(const WorkersLost& lost);
-  // Sends Leave and exits; drops actions that waited for workers, or for their processes to end.
+  // Drops all pending actions except GenerationEnded. Sends `reports` and Leave, and exits.
   void LeaveWithoutWorkers(const WorkersLost& lost, std::vector<WorkerExited> reports = {});
   void LeaveJob(int signo, TimePoint now);
   // True if the workers can save, and this agent has joined, so that the rendezvous can order a
@@ -168,7 +168,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void EmitFailures(TimePoint now);
   bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }
   // True while heartbeats are sent. Without leases they are sent only to report failed checkpoints,
-  // or the progress of workers that run and report it.
+  // or the progress of running workers that report it.
   bool SendsHeartbeats() const {
     const bool progress = work_.tells && state_ == SupervisorState::kRunning;
     return session_.joined && (options_.leases || progress || HasUntoldFailures());

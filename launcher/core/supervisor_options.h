@@ -55,8 +55,8 @@ struct SupervisorOptions {
   std::string
       why_ineligible{};  // reported to the rendezvous: why this node must stay out; or empty
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
-  // Time for a worker that stays to leave its generation. After this time it is ended like the
-  // other workers. 0: no worker is asked to leave.
+  // The time in which a worker that stays in its process must leave its generation. After this time
+  // it is ended like the other workers. 0: no worker is asked to leave.
   Duration in_place_timeout = kDefaultInPlaceTimeout;
   // The signal to a worker that hangs, and the time from it to SIGKILL, at most stop_grace.
   int hang_signal = SIGABRT;
@@ -70,15 +70,16 @@ struct SupervisorOptions {
   // False: the rendezvous is in this process. Then there is no lease, a lost session ends this
   // node's part of the job, and heartbeats are sent only while there is something to report.
   bool leases = true;
-  // True: more than one endpoint is configured, so a refused connection at one of them does not
-  // show that no rendezvous is alive. A received term shows the same, even if this is false.
+  // True: more than one endpoint is configured. Then a rendezvous may be alive although one
+  // endpoint refuses the connection. A received term has the same effect, even if this is false.
   bool several = false;
   // True: the workers will report their steps, as if each had sent TELLS=1 at its start.
   bool tells_steps = false;
   std::string rendezvous = "the rendezvous";  // for people, with its endpoint
   std::string unreachable_hint{};  // for people, if the rendezvous was never reached; "": none
   Duration connect_timeout = kDefaultConnectTimeout;  // until the first message of the rendezvous
-  // How long an agent without a session waits before it gives up.
+  // How long an agent without a session waits before it gives up, once a rendezvous has sent it a
+  // message.
   Duration daemon_grace = kDefaultDaemonGrace;
 };
 

@@ -13,7 +13,7 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
     case Contact::Standing::kPresent:
       break;
     case Contact::Standing::kLater:
-      // On an old session, the same rendezvous continues under another term.
+      // No log line on an old session: there the same rendezvous continues under another term.
       if (!contact_.term().none() && !session_.heard) {
         Log(absl::StrCat("another rendezvous leads: term ", term.revision));
       }
@@ -40,8 +40,9 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
   return true;
 }
 
-// What the rendezvous there knows of this job may be older than the workers that run now, on every
-// node: so none may run, here and, by their leases, elsewhere, before it is obeyed.
+// The rendezvous of the other cluster may have a record of this job that is older than the running
+// workers of all nodes. So no worker of any node may run when this agent begins to obey it. This
+// agent ends its workers, and joins anew only when its lease is over. The other agents do the same.
 void Supervisor::OnOtherCluster(const Term& term, TimePoint now) {
   contact_.NoteOtherCluster(term);
   const TimePoint lease_end = contact_.LeaseEnd();

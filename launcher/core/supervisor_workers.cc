@@ -102,8 +102,8 @@ void Supervisor::OnStoreOpened(const StoreOpened& opened) {
   Acknowledge();
 }
 
-// The failure is reported at the time when workers would start, because rank 0 would report a taken
-// port then.
+// The failure is reported when the workers would start. Without the agent's store, rank 0 would
+// report a taken port at that time, too.
 void Supervisor::OnStoreFailed(const StoreFailed& failed) {
   if (failed.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
   work_.store = NodeWork::Store::kFailed;

@@ -18,8 +18,8 @@ struct WorkerProgress {
   ProgressSource source = ProgressSource::kNone;
   bool said_bye = false;  // the worker is about to exit with 0
   // `moves` also counts the worker's messages, and never decreases within a generation. Times are
-  // CLOCK_MONOTONIC of this host, like TimePoint. With kMessages, only step, phase and moves are
-  // set, and `groups` if the worker has a page with only collectives.
+  // CLOCK_MONOTONIC of this host, like TimePoint. With kMessages, only the step, the phases and
+  // `moves` are set, and `groups` if the worker has a page with only collectives.
   ProgressSnapshot now;
   TimePoint moved_at{};  // the time of a message, or of the first look with this value of `moves`
 };

@@ -3,9 +3,10 @@
 // Belongs to the agent and its loop's thread, where all callbacks run. The kernel identifies each
 // peer (SO_PEERCRED); messages are not trusted for that. `worker` is the leader of the peer's
 // process group: the worker's pid, even if the worker is a shell and its child sends the messages.
-// If the peer left the worker's group (setsid), `worker` is its nearest ancestor that is a worker.
-// If the peer has no such ancestor, `worker` is the leader of the peer's own process group. If the
-// peer's parent reaped it before the agent accepted the connection, `worker` is the peer's pid.
+// If the peer left the worker's group (setsid), `worker` is the peer's nearest ancestor that is a
+// worker. If the peer has no such ancestor, `worker` is the leader of the peer's own process group.
+// If the peer ended and was reaped before the agent accepted the connection, `worker` is the peer's
+// pid.
 //
 // A packet that is malformed or larger than control::kMaxPacketBytes closes its connection, and the
 // error handler gets the reason. Nothing that a worker sends can end the agent.
@@ -69,7 +70,7 @@ class ControlSocket {
   const std::string& path() const { return path_; }
 
   // Handles all packets that the worker `peer` has sent, also on a connection that is not accepted
-  // yet. Call it when a worker has died, before acting on its death, because its last messages may
+  // yet. Call it when a worker has died, before acting on the death: the worker's last messages may
   // be unread.
   void ReadToEnd(pid_t peer);
 

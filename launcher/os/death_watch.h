@@ -2,8 +2,8 @@
 // before the worker's pidfd becomes readable. worker/src/agent/death_notice.h says why it is
 // earlier.
 //
-// A thread of its own waits for the pages' futexes (`keeper`). It needs futex_waitv(2) of
-// Linux 5.16. Without it, and for a worker that holds no futex, nothing is ever reported. So the
+// A separate thread waits for the futexes in the pages (`keeper`). It needs futex_waitv(2) of Linux
+// 5.16. On an older kernel, and for a worker that holds no futex, nothing is ever reported. So the
 // pidfd must be watched, too.
 #ifndef DDPRUN_LAUNCHER_OS_DEATH_WATCH_H_
 #define DDPRUN_LAUNCHER_OS_DEATH_WATCH_H_
@@ -21,10 +21,10 @@
 
 namespace ddprun {
 
-// The loop's thread.
+// Belongs to the loop's thread.
 class DeathWatch {
  public:
-  // Further ones are ignored. The kernel allows 128 futexes, and one of them is changes_.
+  // Further pages are ignored. The kernel allows 128 futexes per wait, and one of them is changes_.
   static constexpr std::size_t kMostPages = 127;
 
   explicit DeathWatch(EventLoop* loop) : loop_(loop) {}

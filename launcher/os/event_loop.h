@@ -56,14 +56,15 @@ class EventLoop {
 
   // Calls `callback` once, not before `when`. Due timers run in the order of their times; timers
   // with equal times run in the order in which they were added. If a callback adds a timer that is
-  // already due, it runs in the next turn, so timers cannot starve descriptors.
+  // already due, the new timer runs in the next turn, so timers cannot starve descriptors.
   TimerId AddTimer(Clock::time_point when, std::function<void()> callback);
 
   // Cancels the timer. Ignored if it has run or was cancelled before.
   void CancelTimer(TimerId timer);
 
-  // Sets the loop's single deadline. For the owner of a pure core whose NextDeadline() says when to
-  // call it next. Each call replaces the previous deadline; nullopt: none.
+  // Sets the loop's single deadline. For the owner of a state machine such as Supervisor: its
+  // NextDeadline() says when to call Step(Tick) next. Each call replaces the previous deadline;
+  // nullopt: none.
   void SetDeadline(std::optional<Clock::time_point> when, std::function<void()> callback);
 
   // Any thread: runs `task` on the loop's thread, in the order of posting. The loop must outlive

@@ -53,7 +53,8 @@ std::string Numeric(const sockaddr* address) {
   return error == 0 ? text : "";
 }
 
-// If no process listens, a connection may get the requested port as its own source port.
+// If no process listens, the kernel may choose the requested port as the source port. Then the
+// socket is connected to itself.
 bool IsConnectedToItself(int fd) {
   sockaddr_storage own{};
   sockaddr_storage peer{};

@@ -32,7 +32,8 @@ bool IsLoopback(const std::string& host);
 // to bind. AlreadyExists: another process has that port.
 absl::StatusOr<UniqueFd> HoldOtherLoopback(const std::string& host, std::uint16_t port);
 
-// An address of an interface that is up and not loopback, IPv4 before IPv6; nullopt: none.
+// An address of an interface that is up and not loopback, IPv4 before IPv6. Leaves out link-local
+// IPv6 addresses. nullopt: none.
 std::optional<std::string> OutsideAddress();
 
 // True: a process listens on this port of `address`, which must belong to this host. Waits at most

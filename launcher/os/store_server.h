@@ -1,11 +1,11 @@
 // StoreServer: torch's store for one generation, on MASTER_PORT, with its own thread.
 //
-// Workers of all nodes connect with torch's TCPStore client. The store begins empty. Its destructor
+// Workers of all nodes connect with torch's TCPStore client. The store begins empty. The destructor
 // closes all connections.
 //
 // launcher/torch_store handles the requests; this class handles the sockets. It stops reading from
-// a client that does not read its replies, and disconnects clients if too many reply bytes are
-// unsent.
+// a client that does not read its replies. While more than 256 MiB of replies are unsent, it
+// disconnects each client whose next reply cannot be sent at once.
 #ifndef DDPRUN_LAUNCHER_OS_STORE_SERVER_H_
 #define DDPRUN_LAUNCHER_OS_STORE_SERVER_H_
 

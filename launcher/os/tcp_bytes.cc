@@ -45,7 +45,7 @@ bool AskForConnections(int socket, int family) {
                   sizeof(kernel)) == sizeof(request);
 }
 
-// The bytes of one connection; nullopt: the message has no counters, as those of old kernels.
+// The bytes of one connection; nullopt: the message has no counters, because the kernel is old.
 std::optional<std::int64_t> BytesOf(const inet_diag_msg& connection, std::size_t size) {
   constexpr std::size_t kHeader = NLMSG_ALIGN(sizeof(connection));
   const char* const start = reinterpret_cast<const char*>(&connection);

@@ -27,8 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// The number of files to read per folder. Older ones are needed if the newest is of a dead
-// timeline.
+// The number of files to read per folder. Older files are needed if the newest is on a dead
+// timeline (docs/recovery.md).
 constexpr std::size_t kMaxFound = 4;
 constexpr std::uint64_t kMaxHeaderBytes = 64 << 20;
 
@@ -122,7 +122,8 @@ std::string TextIn(const Json& metadata, const char* name) {
   return entry != metadata.end() && entry->is_string() ? entry->get<std::string>() : "";
 }
 
-// The maker of the file, by its own metadata.
+// The state in the file, by the file's own metadata. Generation -1: another job made it, or the
+// maker is not known.
 SavedState NameOf(const Json& header, const std::string& job, std::int64_t step) {
   SavedState state{0, Generation{-1}, step, Tier::kDurable};
   const auto metadata = header.find("__metadata__");
@@ -148,7 +149,7 @@ bool IsOfAnotherStep(const Json& header, std::int64_t step) {
 }
 
 // True: a file named by a worker exists, or cannot be read. Takes the maker from the file's own
-// metadata, because a later generation may have rewritten it and ended before it could tell.
+// metadata: a later generation may have rewritten the file, and ended before it could report this.
 bool IsThere(const std::string& job, SavedFile* file, std::vector<std::string>* problems) {
   const fs::path path = file->path;
   std::error_code error;
@@ -197,8 +198,8 @@ bool IsOfRun(const std::string& run, const Json& header) {
          TextIn(*metadata, checkpoint_file::kRun) == run;
 }
 
-// True: the file was there before this job, as far as is known. If it cannot be read, this run may
-// have made it.
+// True: the file was in the folder before this job, as far as is known. If it cannot be read, this
+// run may have made it: the scan then counts as incomplete.
 bool IsExcluded(const ScanRequest& request, const fs::path& path, ScanResult* result) {
   if (!WasThereBefore(request, path)) return false;
   if (!request.run.empty()) {
@@ -257,7 +258,9 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
     const SavedState state = look.error != 0
                                  ? SavedState{0, Generation{-1}, step, Tier::kDurable, true}
                                  : NameOf(look.header, request.job, step);
-    // A file that appeared after this job began belongs to this job. After a requeue nobody knows.
+    // An unreadable file that this job may have made. Without a requeue, ListFolder() has excluded
+    // the files from before this job. After a requeue it has excluded none, so the file's user
+    // decides.
     const bool may_be_ours =
         state.unreadable && (request.requeue_number == 0 || !IsOfAnotherUser(path));
     if (request.anew && state.generation.value < 0 && !may_be_ours) continue;

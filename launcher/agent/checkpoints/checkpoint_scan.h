@@ -19,7 +19,7 @@
 namespace ddprun {
 
 struct ScanRequest {
-  std::string job;                   // files of other jobs count as older
+  std::string job;                   // files of other jobs count as older than this job's
   std::string folder;                // DDPRUN_CHECKPOINT_DIR, or empty
   std::vector<SavedFile> named;      // reported by workers, in any folder, or found before
   std::uint32_t requeue_number = 0;  // of the job
@@ -34,23 +34,23 @@ struct ScanRequest {
 struct ScanResult {
   std::vector<SavedFile> files;
   std::set<std::string> before{};  // paths of checkpoints in the folder that `anew` excludes
-  // The folder cannot be listed, or it has a file that cannot be read and that this run may have
-  // made. So it may hold a state that is not in `files`.
+  // The folder cannot be listed, or it has a file that this run may have made and that cannot be
+  // read. So the disk may hold a state that is not in `files`.
   bool incomplete = false;
   // One line for each file or folder that exists but cannot be read.
   std::vector<std::string> problems{};
 };
 
-// The few newest whole checkpoints of the folder, and the files of `named` that still exist. A
-// safetensors file is whole if its length matches its header; other files are whole if they are not
-// empty. A file that cannot be read does not count as damaged: its step comes from its name, its
-// generation is not known, and the workers find out whether they can read it. May block on the
-// disk.
+// The newest whole checkpoints of the folder, at most 4, and the files of `named` that still exist.
+// A safetensors file is whole if its length matches its header. Another file is whole if it is not
+// empty. A file that cannot be read does not count as damaged, because the workers may be able to
+// read it. Then the step comes from the file's name, and the generation is not known. May block on
+// the disk.
 ScanResult FindCheckpoints(const ScanRequest& request);
 
 // FindCheckpoints on a separate thread. The thread first claims the folder for this life of the job
-// (owner_watch.h): after that no earlier life adds or removes files there. Belongs to the loop's
-// thread.
+// (the job under one requeue number: owner_watch.h). After that no earlier life adds or removes
+// files there. Belongs to the loop's thread.
 class CheckpointScan {
  public:
   using Done = std::function<void(ScanResult)>;

@@ -70,7 +70,7 @@ void HeldCheckpoints::OnScanned(RunId run_id, ScanResult result) {
   for (const std::string& problem : result.problems) {
     if (problems_.insert(problem).second) LogWarning(problem);
   }
-  // An incomplete scan does not know all files of the run: the next one sorts them again.
+  // An incomplete scan does not know all files of the run, so the next scan sorts them again.
   const bool sorted = run_id != sorted_for_ && !result.incomplete;
   if (config_.spec.start_anew && (!before_ || sorted)) before_ = std::move(result.before);
   if (sorted) sorted_for_ = run_id;

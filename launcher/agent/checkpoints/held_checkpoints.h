@@ -33,18 +33,19 @@ class HeldCheckpoints {
   void OnCheckpoint(Generation generation, std::int64_t step, const std::string& path);
 
   // Calls `superseded`, at most once, when the checkpoint folder belongs to a later life of this
-  // job (owner_watch.h). Only under Slurm and in a JobSet, because they number the lives of a job.
+  // job (owner_watch.h). Does nothing outside of Slurm and JobSets, because only these number the
+  // lives of a job.
   void WatchOwner(std::function<void(std::string)> superseded);
 
   // Scans the disk for states. Calls `done` unless EndScan() or another Scan() comes first. Calls
   // `done` at once if there is nothing to scan. Logs a line if the disk does not answer within 1 s,
-  // and waits on. `run_id`: the job's run id if the job ran before this agent joined; else 0.
+  // and keeps waiting. `run_id`: the job's run id if the job ran before this agent joined; else 0.
   void Scan(RunId run_id, std::function<void()> done);
   // Drops a scan in progress; its `done` is not called.
   void EndScan();
 
   // At the end of the job: releases the checkpoint folder if `holder` holds it. Calls `done` when
-  // that has ended, and also after 1 s, so possibly twice. False: there is no folder.
+  // the release has ended, and also after 1 s, so possibly twice. False: there is no folder.
   bool Release(const CheckpointOwner& holder, std::function<void()> done);
 
  private:

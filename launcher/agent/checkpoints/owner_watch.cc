@@ -61,7 +61,7 @@ void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder) {
     owner->released = true;
     file.Write(*owner);
   } catch (const std::system_error&) {
-    // The next owner then waits until this one counts as silent.
+    // The next owner then waits until this owner counts as silent.
   }
 }
 

@@ -19,14 +19,15 @@ namespace ddprun {
 // workers inherit, because job names need not be unique.
 CheckpointOwner LifeOf(const std::string& job, std::uint32_t requeue_number);
 
-// Claims the folder for `life` if an earlier life of the same job owns it; never if another Slurm
-// job owns it. Reports no errors, because the writer of checkpoints reports them. May block on the
-// disk.
+// Claims the folder for `life` if an earlier life of the same job owns it. Never claims it from
+// another Slurm job. Reports no errors, because the writer of checkpoints reports them. May block
+// on the disk.
 void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life);
 
-// Releases the folder if this process's run holds it with this requeue number and generation. Call
+// Releases the folder if `holder` holds it: the same job, run, requeue number and generation. Call
 // it when the job and its workers have ended, because a killed worker has not released the folder.
-// A holder that still lives (in an uninterruptible wait) keeps the folder. May block on the disk.
+// If the holding process still lives (in an uninterruptible wait), it keeps the folder. May block
+// on the disk.
 void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder);
 
 // Belongs to the loop's thread.

@@ -147,7 +147,7 @@ absl::StatusOr<std::uint64_t> LogFileReader::StartOfLastLines(std::int64_t lines
     if (got < 0) return absl::ErrnoToStatus(errno, "cannot read the file");
     for (ssize_t i = got - 1; i >= 0; --i) {
       const std::uint64_t place = from + static_cast<std::uint64_t>(i);
-      // The end of the last line does not separate two lines.
+      // The newline at the end of the file separates no two lines.
       if (block[static_cast<std::size_t>(i)] != '\n' || place + 1 == end) continue;
       if (++found == lines) return place + 1;
     }
@@ -216,7 +216,7 @@ absl::StatusOr<bool> LogFileReader::Follow(std::string* gap) {
   if (absl::IsNotFound(next.status())) return false;  // it is being rotated
   if (!next.ok()) return next.status();
   if (next->inode == current_.inode) return false;
-  // The rest that was written before the file was rotated.
+  // First comes the rest of the old file.
   struct stat status {};
   if (::fstat(current_.fd.get(), &status) == 0 &&
       static_cast<std::uint64_t>(status.st_size) > current_.at) {

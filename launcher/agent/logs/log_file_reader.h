@@ -1,9 +1,9 @@
-// LogFileReader: reads one log file of a worker for `ddprun logs`. It begins where the reader
-// asked, if necessary in the file that logs.max_size rotated out. It follows the file as it grows
-// or is rotated again.
+// LogFileReader: reads one log file of a worker for `ddprun logs`. The reading begins where the
+// request says (LogSpan), if necessary in the file that logs.max_size rotated out. It follows the
+// file as the file grows or is rotated again.
 //
-// Generation, local rank and stream name the file. It opens each folder below the run's folder by
-// openat with O_NOFOLLOW, and refuses a link, pipe or device that a worker put there.
+// Generation, local rank and stream name the file. Each folder below the run's folder is opened by
+// openat with O_NOFOLLOW. A link, pipe or device that a worker put there is refused.
 //
 // One thread at a time; every call may wait for the disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_LOGS_LOG_FILE_READER_H_
@@ -34,7 +34,7 @@ class LogFileReader {
   // At most this many bytes are read to find the last lines.
   static constexpr std::uint64_t kMaxScanBytes = 64 << 20;
 
-  // `run`: the folder of the run. `written` tells how much was written since a given time.
+  // `run`: the folder of the run. `written`: how much was written since a given time.
   LogFileReader(std::string run, const ReadLog& wanted, std::shared_ptr<const WrittenFiles> written)
       : run_(std::move(run)), wanted_(wanted), written_(std::move(written)) {}
 
@@ -66,7 +66,8 @@ class LogFileReader {
   // Like pread, over both files as one.
   ssize_t ReadAt(std::uint64_t at, char* buffer, std::size_t size) const;
   absl::StatusOr<std::string> ReadPart(Part& part, std::size_t most) const;
-  // If the file was rotated out, continues in the new file. False: it was not rotated out.
+  // If the file was rotated out and is read to its end, continues in the new file. `gap`: a line
+  // for the reader, if bytes may be missing before the new file. False: there is no new file.
   absl::StatusOr<bool> Follow(std::string* gap);
 
   const std::string run_;

@@ -10,7 +10,8 @@
 namespace ddprun {
 namespace {
 
-// More than all readings can have at once. Beyond it, the disk has hung for a while.
+// Unanswered chunks. Readings in progress have at most half of this number. More are reached only
+// if the disk has hung for a while.
 constexpr std::size_t kMaxOnDisk = 2 * kMaxLogReadings;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // LogReads: reads the log files of this node's workers for the rendezvous, as its LogOrders say.
 //
-// It decides how much to read and when. A separate thread reads the disk (LogFileReader), one chunk
-// at a time, alternating between readings. A reading sends no more bytes than its reader has
+// LogReads decides how much to read and when. A separate thread reads the disk (LogFileReader), one
+// chunk at a time, alternating between readings. A reading sends no more bytes than its reader has
 // allowed. At the end of a followed file, the reading waits until the WriterThread writes more or
 // closes the file. If the disk does not answer, only the readers of logs get no answer.
 //
@@ -41,8 +41,8 @@ class LogReads {
   LogReads(const LogReads&) = delete;
   LogReads& operator=(const LogReads&) = delete;
 
-  // Performs an order of the current session. Calls `send` on the loop, also after this function
-  // has returned.
+  // Performs an order that came on the current session. Calls `send` on the loop, also after this
+  // function has returned.
   void Perform(const Header& header, const LogOrder& order, const Send& send);
   // Call it when the session is over: ends all readings that were ordered on it.
   void OnSessionLost();

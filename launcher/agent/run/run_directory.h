@@ -53,12 +53,12 @@ class RunDirectory {
   const std::string& python_path() const { return python_path_; }
   std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
-  // Why later runs will not remove this run's folder: they cannot find out that this run is over.
-  // "": they can.
+  // Why later runs cannot see when this run is over, and so will not remove its folder
+  // (logs.keep_runs). "": they can see it.
   const std::string& why_not_owned() const { return why_not_owned_; }
 
-  // These functions return paths and make no folder. The writer of a standby's log file makes its
-  // folder.
+  // These functions return paths and make no folder. WriterThread makes the folders of a standby
+  // and of the fork server when it opens their log files.
   std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
   std::string ErrorFile(Generation generation, LocalRank local_rank) const;
   std::string StandbyFolder(int standby) const;
@@ -84,7 +84,8 @@ std::string RunOwnerFile(const std::string& run);
 
 // The functions below may block on the disk: do not call them on the agent's loop.
 
-// The first folder of a generation that could not be made. If `error` is "", all folders were made.
+// The first worker whose folder, or link in by_rank, could not be made. If `error` is "", all
+// folders were made.
 struct MadeFolders {
   LocalRank local_rank;
   std::string error;

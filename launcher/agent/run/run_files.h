@@ -33,8 +33,8 @@ class RunFiles {
         written_(std::make_shared<WrittenFiles>()),
         logs_({run->path()}, loop, written_) {}
 
-  // Makes the folders of a generation's workers. If the disk is full, it retries for 2 min. Calls
-  // `done` also after a failure. There is no limit for a disk that does not answer.
+  // Makes the folders of a generation's workers. If the disk is full, retries for 2 min. Calls
+  // `done` also after a failure. Waits without a limit for a disk that does not answer.
   void MakeFolders(Generation generation, Rank first_rank, int workers,
                    std::function<void(const MadeFolders&)> done);
 
@@ -42,8 +42,9 @@ class RunFiles {
   void BeginGeneration(Generation generation, Rank first_rank) {
     error_files_.Begin(generation, first_rank);
   }
-  // Reads the error file of a failed worker. `text` is its message; "": there is none. If the disk
-  // needs more than 0.5 s, `done` is called twice: after 0.5 s with "", later with the message.
+  // Reads the error file of a failed worker. `text`: the message in this file; "": there is none.
+  // If the disk needs more than 0.5 s, `done` is called twice: after 0.5 s with "", later with the
+  // message.
   void ReadErrorFileOf(Generation generation, LocalRank local_rank,
                        std::function<void(const std::string& text)> done);
   // The content of the root cause's error file; "": there is none in this generation on this node.
@@ -53,7 +54,7 @@ class RunFiles {
   void WriteHangStacks(const HangStacks& stacks, const std::string& job, Generation generation);
   std::string HangStacksPath(Generation generation) const;
 
-  // The disk thread, for other work that must be ordered with the work of this class.
+  // The disk thread, for other work that must come before or after the work of this class.
   OffLoop* disk() { return &disk_; }
 
   // logs() reads the workers' log files for `ddprun logs`. written() is the WriterThread's record

@@ -95,7 +95,7 @@ std::error_code Remove(const std::string& run) {
 RemovedRuns RemoveOldRuns(const RunsToKeep& keep) {
   RemovedRuns removed;
   if (keep.number <= 0) return removed;
-  // Not this run: its agent has the lock.
+  // This run is not among them, because its agent has the lock.
   const std::vector<Run> runs = RunsThatAreOver(keep);
   const auto stay = static_cast<std::size_t>(keep.number) - 1;
   for (std::size_t i = stay; i < runs.size(); ++i) {

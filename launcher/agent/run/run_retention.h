@@ -3,7 +3,7 @@
 // A folder is removed only if four conditions hold: it has the name of a run of this job; this user
 // owns it; its owner file names this host; no agent holds its lock. Everything else in the log
 // folder stays, such as runs of other hosts, and runs of an older ddprun that made no owner file.
-// Two nodes on one host count their runs together.
+// Two nodes on one host count their ended runs together. Other runs in progress are not counted.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 
@@ -32,12 +32,13 @@ struct RemovedRuns {
 // Removes the oldest runs. A folder that was only partly removed is still recognized as a run.
 RemovedRuns RemoveOldRuns(const RunsToKeep& keep);
 
-// Calls RemoveOldRuns on a separate thread. Only the destructor waits for a slow disk: at most a
-// second.
+// Calls RemoveOldRuns on a separate thread. The destructor waits for a slow disk, at most a second;
+// nothing else waits.
 class RunRetention {
  public:
   using Done = std::function<void(const RemovedRuns&)>;
-  // Calls `done` on that thread, once, if `keep.number` is not 0; `done` may outlive this object.
+  // Calls `done` on that thread, once, if `keep.number` is not 0. If the disk is slow, the call
+  // comes after this object's destruction.
   RunRetention(RunsToKeep keep, Done done);
   ~RunRetention();
   RunRetention(const RunRetention&) = delete;

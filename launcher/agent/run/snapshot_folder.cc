@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNameBytes = 80;  // of the job's name, in the folder's name
-// A new folder without a lock is not stale before this age: its lock may be about to be made.
+// A folder without a lock file is stale only from this age on.
 constexpr std::time_t kNewSeconds = 60;
 
 std::string OwnerPathIn(const std::string& folder) { return absl::StrCat(folder, "/.owner"); }

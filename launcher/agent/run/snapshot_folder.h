@@ -5,9 +5,9 @@
 //
 // The agent makes the folder when the job starts. It outlives workers and generations. The agent
 // removes it when the job ends; if the agent was killed, the guardian removes it. If both were
-// killed, the next ddprun of that user on the node removes it, because no process holds the lock.
-// The lock is a flock: the kernel drops it when its last holder ends, even if the holder ran in
-// another container.
+// killed, no process holds the lock any more: then the next ddprun of that user on the node removes
+// the folder. The lock is a flock: the kernel drops it when its last holder ends, even if the
+// holder ran in another container.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
 
@@ -53,7 +53,8 @@ class SnapshotFolder {
 // above this process allow.
 std::uint64_t SnapshotRoom(const SnapshotPlace& place);
 
-// Removes this user's folders that no agent has locked; returns their paths.
+// Removes this user's folders that no agent has locked; returns their paths. A folder without a
+// lock file stays for its first 60 s: its agent may be about to make the lock.
 std::vector<std::string> RemoveStaleSnapshots(const SnapshotPlace& place);
 
 }  // namespace ddprun

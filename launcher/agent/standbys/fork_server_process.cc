@@ -101,7 +101,7 @@ void ForkServerProcess::Lose() {
 void ForkServerProcess::Perform(const ForkServer::StartServer&) {
   auto process = runner_->Spawn(options_.request);
   if (!process.ok()) {
-    // Post it: not from within the Step that asked for the start.
+    // Posted, because the Feed() that decided this start is not finished yet.
     loop_->Post([this, how = absl::StrCat("(it did not start: ", process.status().message(), ")")] {
       Feed(ForkServer::ServerEnded{how});
     });

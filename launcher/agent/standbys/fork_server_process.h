@@ -4,9 +4,9 @@
 // ForkServer decides; this class acts. It sends FORK=n over the server's connection to the control
 // socket, with the descriptor of a file that contains CPUs, program and arguments. The forked
 // process becomes a child of the guardian at once, connects to the control socket and says
-// FORKED=n. Then Adopt() tells the guardian to keep it. The process is not a child of the fork
-// server, so the end of the server ends no standby. The output of the imported modules goes to
-// separate files (RunDirectory::ForkServerFolder).
+// FORKED=n. Then ProcessRunner::Adopt() tells the guardian to keep it. The process is not a child
+// of the fork server, so the end of the server ends no standby. The output of the imported modules
+// goes to separate files (RunDirectory::ForkServerFolder).
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_STANDBYS_FORK_SERVER_PROCESS_H_
@@ -57,8 +57,8 @@ class ForkServerProcess {
 
   // Asks for a process. FORKED=number follows, or the state changes.
   void Ask(ForkServer::Number number, LocalRank local_rank);
-  // Call it when the process was forked or is no longer needed. False: it was not asked for, or was
-  // lost with a server.
+  // Call it when the process was forked or is no longer needed. False: the process was not asked
+  // for, or the request was lost with an earlier server.
   bool Answered(ForkServer::Number number);
   // Takes the message FORKSERVER. Ignores it unless `peer` is this server.
   void Hear(pid_t peer, const ForkServerMsg& message);
@@ -71,7 +71,7 @@ class ForkServerProcess {
   void Lose();
 
  private:
-  // Limit of open requests: more would not fit into the socket's buffer.
+  // Limit of unanswered requests: more would not fit into the socket's buffer.
   static constexpr std::size_t kMostAsked = 32;
 
   void AskNext();
@@ -79,7 +79,7 @@ class ForkServerProcess {
   void Perform(const ForkServer::EndServer& end);
   void Perform(const ForkServer::Note& note);
   void OnEnded();
-  // Removes the process from the loop, when its output is in its files.
+  // Reads the rest of the server's output, and ends the watch on the loop.
   SpawnedProcess Release();
   bool lives() const { return process_.pidfd.valid(); }
 

@@ -225,7 +225,7 @@ void Standbys::OnEnded(Id id) {
   runner_->SignalGroup(standby.process.pid, SIGKILL).IgnoreError();
   if (standby.pump) standby.pump->ReadToEnd();
   const auto status = runner_->Reap(standby.process.pidfd.get());
-  // A former worker's outcome was read before; a forked process has no outcome pipe.
+  // A former worker has no outcome pipe any more, and a forked process never had one.
   const auto outcome = standby.process.outcome_pipe.valid()
                            ? SpawnOutcome(standby.process.outcome_pipe.get())
                            : std::nullopt;

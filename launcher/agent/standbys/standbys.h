@@ -5,8 +5,8 @@
 // StandbyPool decides; this class acts. A standby is started below the guardian, like a worker,
 // with DDPRUN_STANDBY=1 and without a rank. It says STANDBY=waiting. HandOver() makes it a worker:
 // it sends GO=1 with the environment and log files of the worker. Until then the standby's output
-// goes to separate files (RunDirectory::StandbyFolder), not to the console. If a standby ends, this
-// is no failure: it is replaced.
+// goes to separate files (RunDirectory::StandbyFolder), not to the console. The end of a standby is
+// no failure: another one replaces it.
 //
 // With a fork server (fork_server_process.h) standbys are forked, and each worker begins as a
 // standby: AwaitStart() requests one for each worker.
@@ -68,14 +68,14 @@ class Standbys {
   // Starts the fork server, if the job has one.
   void Begin();
 
-  // Calls `done` once: when each local rank has a standby that waits, or after `limit`. Earlier if
-  // no standby can be expected, or if there is neither a fork server nor a StartAhead() in
-  // progress. Does not call it if the job ends first.
+  // Calls `done` once: when each local rank has a standby that waits, or after `limit`. Calls it
+  // earlier if no standby can be expected, or if there is neither a fork server nor a StartAhead()
+  // in progress. Does not call it if the job ends first.
   void AwaitStart(Duration limit, std::function<void()> done);
 
   // For a node without workers that joins a running job: starts a standby for each local rank, with
-  // or without a fork server. The job's program is known to wait as a standby. Calls `done` like
-  // AwaitStart().
+  // or without a fork server. The caller knows that the job's program can wait as a standby. Calls
+  // `done` like AwaitStart().
   void StartAhead(Duration limit, std::function<void()> done);
 
   // A worker has left its generation and waits; `pump` still reads its output.
@@ -90,7 +90,8 @@ class Standbys {
   // fork server, or a new process of the fork server.
   void Hear(pid_t peer, const ControlMessage& message);
 
-  // Signals the process group of each standby. Passes on the agent's SIGSTOP and SIGCONT.
+  // Signals the process group of each standby and of the fork server. Passes on the agent's SIGSTOP
+  // and SIGCONT.
   void Signal(int signo);
 
   // Call it when the guardian is dead: then the standbys are dead, too. Forgets them.
@@ -115,7 +116,7 @@ class Standbys {
   void OnEnded(Id id);
   // The folder of its output until now.
   std::string FolderOf(Id id, const Standby& standby) const;
-  // Removes the standby from standbys_ and from the loop. Its pump still reads.
+  // Removes the standby from standbys_, and ends the watch on the loop. Its pump still reads.
   Standby Release(Id id);
   void Discard(const Standby& standby);
   void TellForkServer(const StandbyPool::Event& event);

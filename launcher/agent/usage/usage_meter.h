@@ -1,5 +1,6 @@
-// UsageMeter: sums up what the workers of a node have used. The sum includes ended processes, so it
-// never decreases. It misses a process that begins and ends between two looks.
+// UsageMeter: sums up what the workers of a node have used. The sums of CPU time and I/O include
+// ended processes, so they never decrease. They miss a process that begins and ends between two
+// looks.
 //
 // Thread-safe. One per agent.
 #ifndef DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_METER_H_
@@ -30,12 +31,13 @@ class UsageMeter {
   };
   struct Reading {
     Use all;  // CPU and I/O of all workers so far; memory of the running workers
-    std::vector<RankUse>
-        ranks;  // of the running workers; a rank that moved to this node begins at 0
+    // Of the running workers. A rank begins at 0 if the look before this one did not find it here.
+    std::vector<RankUse> ranks;
   };
 
-  // Reads /proc for these workers and their descendants, which takes some 20 µs per process. Do not
-  // call it on the agent's loop: a node may have thousands of processes.
+  // Reads /proc for these workers and their descendants, at most 64 processes per rank. This takes
+  // some 20 µs per process. Do not call it on the agent's loop: a node may have thousands of
+  // processes.
   Reading Look(const std::vector<RankWorker>& workers);
   // The sum over all ranks, as of the last Look().
   Use last() const;

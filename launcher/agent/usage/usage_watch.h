@@ -23,7 +23,7 @@ namespace ddprun {
 class UsageWatch {
  public:
   static constexpr Duration kLookEvery = std::chrono::seconds(5);
-  static constexpr Duration kTellEvery = std::chrono::seconds(1);  // the board
+  static constexpr Duration kTellEvery = std::chrono::seconds(1);  // for the board
 
   // `loop` and `workers` must outlive this object. `board` may be null.
   UsageWatch(EventLoop* loop, NodeWorkers* workers, std::shared_ptr<UsageMeter> meter,
@@ -32,7 +32,8 @@ class UsageWatch {
   UsageWatch(const UsageWatch&) = delete;
   UsageWatch& operator=(const UsageWatch&) = delete;
 
-  // The last measurement, for a heartbeat that is sent now.
+  // The last measurement, for a heartbeat that is sent now. Starts the next measurement if it is
+  // due.
   NodeUsage Tell(Duration round_trip);
   // Records on the board that a worker has saved a state.
   void OnSaved(const SavedMsg& saved);

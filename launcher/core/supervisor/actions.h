@@ -23,18 +23,17 @@ struct SupervisorActions {
     bool operator==(const Send&) const = default;
   };
   // Send a heartbeat. It overtakes all other actions except the Join of its session. The agent
-  // fills in the states that this node holds, if they have changed.
+  // fills in its usage, and the states that this node holds if they have changed.
   struct SendHeartbeat {
     Header header;
     Heartbeat heartbeat;
     bool with_progress = false;  // the agent also fills in the running workers' progress
-    Duration round_trip{};       // of the last heartbeat that was answered; the agent fills it in
+    Duration round_trip{};       // of the last answered heartbeat, for Heartbeat::usage
     bool operator==(const SendHeartbeat&) const = default;
   };
   // End all processes that the workers have left behind. Answer: NodeCleared, when no process is
-  // left, or after 2 s. It names the processes that SIGKILL did not end.
-  // `may_be_exiting`: on a node without GPUs, workers that are exiting need not be gone
-  // (docs/internals/guardian.md).
+  // left, or after 2 s. NodeCleared names the processes that SIGKILL did not end. `may_be_exiting`:
+  // on a node without GPUs, workers that are exiting need not be gone (docs/internals/guardian.md).
   struct ClearNode {
     bool may_be_exiting = false;
     bool operator==(const ClearNode&) const = default;
@@ -64,8 +63,7 @@ struct SupervisorActions {
   struct CloseStore {
     bool operator==(const CloseStore&) const = default;
   };
-  // Start a standby for each local rank. Answer: StandbysStarted, within
-  // kStandbysLimit.
+  // Start a standby for each local rank. Answer: StandbysStarted, within kStandbysLimit.
   struct StartStandbys {
     bool operator==(const StartStandbys&) const = default;
   };
@@ -90,7 +88,7 @@ struct SupervisorActions {
   // Start all workers of this node, one after the other. Other actions continue meanwhile. Answers:
   // WorkerSpawned or SpawnFailed for each worker, in any order. An answer may take long, because
   // the program may be on a disk that does not answer. A SignalWorkers before the answer goes to
-  // the process that exists at that time.
+  // the worker's process, if there is one already.
   struct SpawnWorkers {
     Generation generation;
     Assignment assignment;

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// How long an agent waits for the first message of the rendezvous before it logs that.
+// How long an agent waits for the first message of the rendezvous before it logs that it waits.
 constexpr std::chrono::seconds kQuietWait{1};
 
 }  // namespace

@@ -31,7 +31,8 @@ struct SupervisorEvents {
     bool refused = false;
     TimePoint attempt_started_at{};
     bool denied = false;  // one side does not accept the other side's credentials
-    // No rendezvous can run where this agent may start one, and waiting does not change this.
+    // This agent may start the rendezvous itself. But at every endpoint the started rendezvous has
+    // ended, and the next one would end in the same way.
     bool useless = false;
   };
   // The answer to PrepareFolders. `error` says why the folder of `local_rank` could not be made.
@@ -51,12 +52,13 @@ struct SupervisorEvents {
     std::string reason;      // "./trian: no such file"
     bool permanent = false;  // trying again cannot help
   };
-  // The worker sent a control message that has no event of its own here. Steps and phases do not
-  // count: a program that sends nothing else might not read messages.
+  // The worker sent a control message that has no event of its own here.
   struct WorkerSpoke {
     LocalRank local_rank;
     bool checkpoints = false;  // the message was about a state: the worker can make a checkpoint
-    bool listens = true;       // false: the worker might only send, and read nothing
+    // False: this message (TELLS, or a phase of the program's own) does not show that the worker
+    // also reads messages.
+    bool listens = true;
   };
   // Whether the worker can make a checkpoint. Without a checkpoint folder it cannot, and nobody
   // waits for one.
@@ -111,7 +113,7 @@ struct SupervisorEvents {
     std::int64_t ended_at_ms = 0;  // wall clock, for people
     bool oom_killed = false;
   };
-  // The answer to ReadErrorFile. "": the file is empty, or was not read in time.
+  // The answer to ReadErrorFile. `text` "": no message in the file, or it was not read in time.
   struct ErrorFileRead {
     Generation generation;
     LocalRank local_rank;

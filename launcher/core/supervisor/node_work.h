@@ -19,8 +19,8 @@ struct NodeWork {
     int pid = 0;
     bool alive = false;     // true while it is being started, too
     bool starting = false;  // the agent has not answered SpawnWorkers for it
-    bool speaks = false;    // it sends more than progress on the control socket
-    bool saves = true;      // false: it has said that it cannot make a checkpoint
+    bool speaks = false;    // its messages show that it also reads (WorkerSpoke::listens)
+    bool saves = true;      // false: it has sent SAVES=0: it cannot make a checkpoint
     bool stays = false;     // it can leave the generation without ending
     std::optional<std::int64_t> step;
     std::int64_t checkpoint_failures = 0;  // the highest count that it reported
@@ -43,7 +43,7 @@ struct NodeWork {
   Folders folders;
   Store store = Store::kNone;
   std::string why_no_store;                // kFailed
-  std::string store_elsewhere;             // where a worker looks for the store; empty: none does
+  std::string store_elsewhere;             // StoreSoughtElsewhere::where; empty: did not come
   std::vector<Worker> workers;             // by local rank
   bool tells = false;                      // a worker has reported progress
   bool can_stand_by = false;               // a worker has shown that its program can stand by
@@ -72,8 +72,9 @@ struct NodeWork {
   bool AnyStarts() const;                                          // any worker is starting
   std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with pids
   bool AwaitsErrorFile() const;
-  // True: the next generation can start while a worker of this one is exiting. With programs that
-  // can stay, and with the agent's store, no worker listens on a port that the next worker needs.
+  // True: the next generation can start while a worker of this one is exiting. This needs programs
+  // that can stay, and the agent's store: then no worker listens on a port that the next worker
+  // needs.
   bool MayBeExiting() const;
   std::optional<std::int64_t> NewestStep() const;
   // Call it when the workers are lost: expects nothing of them any more.

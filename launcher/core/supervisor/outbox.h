@@ -70,7 +70,7 @@ class SupervisorOutbox : private SupervisorActions {
   Awaited awaited_ = Awaited::kNothing;
   bool scanning_ = false;
   bool scan_needed_ = true;
-  bool owes_states_ = false;  // a message said that they are pending, or they were requested
+  bool owes_states_ = false;  // a message said that states are pending, or they were requested
   bool again_ = false;        // the scan in progress began too early
   LookId asked_;              // the rendezvous's newest request
   RunId run_id_;              // received with asked_

@@ -1,4 +1,5 @@
-// Shows whole lines on stdout or stderr, usually a terminal. No caller ever waits for it.
+// Shows whole lines on stdout or stderr, usually a terminal. No caller waits for the reader, except
+// in Flush().
 //
 // One thread writes, blocking, from a bounded queue: the first line at once, then each millisecond
 // all new lines. If the reader is too slow (a terminal stopped with Ctrl-S, a slow pipe), whole
@@ -52,7 +53,8 @@ class ConsoleWriter {
   void Write(std::string_view prefix, std::string_view lines);
 
   // Only if style().terminal: sets `text` as the progress bar of `id`; blank text removes it. Of
-  // all bars, the bar with the lowest id is shown. Skipped if the terminal is slow.
+  // all bars, the bar with the lowest id is shown. If the terminal is slow, a new text is skipped,
+  // but a removal is not.
   void ShowBar(int id, std::string_view prefix, std::string_view text);
 
   ConsoleStyle style() const { return style_; }
@@ -76,8 +78,8 @@ class ConsoleWriter {
 };
 
 // The agent's stdout and stderr. If both descriptors are the same file (a terminal, `2>&1 | tee`),
-// they share one ConsoleWriter, so that their lines keep their order and do not tear each other.
-// The style of each depends on its descriptor, and on TERM and NO_COLOR.
+// the streams share one ConsoleWriter, so that their lines keep their order and do not tear each
+// other. The style of each depends on its descriptor, and on TERM and NO_COLOR.
 struct Console {
   std::shared_ptr<ConsoleWriter> out;
   std::shared_ptr<ConsoleWriter> err;

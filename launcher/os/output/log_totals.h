@@ -1,4 +1,4 @@
-// Totals of the workers' output since the agent's start: bytes written, lines not shown, bytes not
+// Totals of the workers' output since the agent's start: bytes read, lines not shown, bytes not
 // stored.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
 #define DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
@@ -10,9 +10,9 @@ namespace ddprun {
 struct LogTotals {
   std::uint64_t out_bytes = 0;  // read from the workers' stdout
   std::uint64_t err_bytes = 0;
-  std::uint64_t out_lines_dropped = 0;  // by the terminal
+  std::uint64_t out_lines_dropped = 0;  // because the terminal did not keep up
   std::uint64_t err_lines_dropped = 0;
-  std::uint64_t file_bytes_dropped = 0;  // on a full disk
+  std::uint64_t file_bytes_dropped = 0;  // on a full disk, or for a file that was given up
 };
 
 }  // namespace ddprun

@@ -9,8 +9,8 @@
 namespace ddprun {
 
 struct OutputPipe {
-  // 1 MiB if the system's limits allow it. Both ends are close-on-exec, and neither is 0, 1 or 2,
-  // because the process gets the write end by dup2.
+  // 1 MiB if the system's limits allow it. Both ends are close-on-exec. The write end is not 0, 1
+  // or 2, because the process gets it by dup2.
   static absl::StatusOr<OutputPipe> Make();
   // The same, with the system's default size.
   static absl::StatusOr<OutputPipe> MakeSmall();
@@ -19,8 +19,9 @@ struct OutputPipe {
   UniqueFd write_end;  // blocking
 };
 
-// Moves a descriptor above 0, 1 and 2, where a later dup2 would overwrite it. A descriptor gets
-// such a number if the agent was started with one of the three closed.
+// If the descriptor is 0, 1 or 2, replaces it by a copy with a higher number. Otherwise a later
+// dup2 to 0, 1 or 2 would overwrite it. A descriptor gets such a number if the agent was started
+// with one of the three closed.
 absl::Status MoveAboveStdio(UniqueFd* fd);
 
 }  // namespace ddprun

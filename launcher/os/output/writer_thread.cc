@@ -249,7 +249,7 @@ void WriterThread::Serve(State* state, FileId id) {
 }
 
 // Never holds the lock across a system call that may block, close() included, because the loop
-// takes it in Write().
+// takes the lock in Write().
 void WriterThread::WriteQueued(State* state, FileId id, File* file,
                                std::unique_lock<std::mutex>* lock) {
   const bool failed_before = file->failed;

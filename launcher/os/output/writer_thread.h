@@ -59,7 +59,7 @@ class WriterThread {
   WriterThread(EventLoop* loop, ErrorHandler on_error, Options options);
 
   // Waits up to two seconds for the queues. A thread that hangs in a write is left behind with its
-  // queue until the process ends; to find that out, call Flush() first.
+  // queue until the process ends. Call Flush() first to learn whether all was written.
   ~WriterThread();
   WriterThread(const WriterThread&) = delete;
   WriterThread& operator=(const WriterThread&) = delete;

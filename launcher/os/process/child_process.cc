@@ -145,12 +145,13 @@ void ChildProgram::Become(const ChildDescriptors& descriptors, pid_t parent,
                           const std::function<void()>& may_allocate) const {
   const Failure failure = Execute(descriptors, parent);
   may_allocate();
-  ReportFailure(failure, descriptors.outcome);  // and frees its memory, which is the parent's
+  ReportFailure(failure, descriptors.outcome);  // frees all that it allocates in the parent's heap
   ::_exit(kExitCode);
 }
 
 // One write, small enough for an empty pipe: the reader never sees a part of it. The reader may
-// kill this child at once after it, so the memory that Explain() has allocated is freed before.
+// kill this child right after the write, so the memory that Explain() has allocated is freed
+// before.
 void ChildProgram::ReportFailure(const Failure& failure, int outcome) const {
   char report[PIPE_BUF];
   std::size_t size = 1;

@@ -1,7 +1,7 @@
 // The time from which no worker is allowed to run. Agent and guardian share the timer from the
 // guardian's fork on. The agent moves the time forward while it holds a lease; the guardian kills
-// the workers when the time is reached. This needs no message: an agent that is stopped (SIGSTOP),
-// gets no CPU or hangs does not move the time.
+// the workers when the time is reached. No message is needed for this: an agent that is stopped
+// (SIGSTOP), gets no CPU or hangs does not move the time.
 //
 // It is a timerfd on CLOCK_BOOTTIME, which goes on while the machine is suspended. The agent's
 // clock, CLOCK_MONOTONIC, stops meanwhile, but the rendezvous's clock does not. So after a

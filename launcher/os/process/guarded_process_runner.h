@@ -6,11 +6,11 @@
 // that workers left behind.
 //
 // If the guardian itself is killed, the kernel kills the workers, and their exit statuses are lost.
-// Then every call returns Unavailable, and guardian_pidfd() is readable.
+// Then guardian_pidfd() is readable, and each call that asks the guardian returns Unavailable.
 //
-// Each call except SignalGroup and SetFence sends a request to the guardian and waits for the
-// reply: about 50 µs, plus the work itself. Spawn takes no longer: the guardian replies after the
-// fork and does not wait for the exec. One thread.
+// Each call asks the guardian, except SignalGroup and SetFence: it sends a request and waits for
+// the reply. This takes about 50 µs, plus the work itself. Spawn takes no longer: the guardian
+// replies after the fork and does not wait for the exec. One thread.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 

@@ -38,8 +38,8 @@ using guardian::Request;
 // The limit after the agent's death. A process that stays longer cannot be ended.
 constexpr std::chrono::seconds kEndLimit{2};
 
-// Keeps 2 open; 0 and 1 become /dev/null. So no terminal is read, and the reader of the agent's
-// stdout sees its end once the workers are gone.
+// Keeps 2 open; 0 and 1 become /dev/null. So the guardian reads no terminal, and does not keep the
+// agent's stdout open.
 void LetGoOfStdio() {
   const bool has_stderr = ::fcntl(2, F_GETFD) >= 0;
   const int opened = CheckSyscall(::open("/dev/null", O_RDWR | O_CLOEXEC), "open /dev/null");

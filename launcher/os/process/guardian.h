@@ -34,8 +34,8 @@ namespace ddprun {
 struct GuardianOptions {
   // Called when the agent was killed and the guardian has killed all processes below itself: tells
   // the rendezvous, and removes the agent's folders. `left`: processes that could not be ended;
-  // normally empty. The captured variables have their values from the guardian's start. It may
-  // start threads. May be empty.
+  // normally empty. The captured variables have their values from the guardian's start. The
+  // function may start threads. It may be empty.
   std::function<void(const std::vector<pid_t>& left)> on_agent_killed;
 };
 

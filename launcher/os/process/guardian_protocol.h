@@ -18,12 +18,13 @@
 //   at last   pidfd is readable, and the agent asks with kReap, once, how it ended. kDiscard, at
 //             any time, kills the process and makes kReap needless. Before either, an ended process
 //             stays a zombie, so that its pid is not reused.
+//
 // The adopt request is for a process that a fork server made. The guardian spawned the fork server.
 // The process's parent has ended, so the process is now the guardian's child; it waits for orders:
 //
 //   request   the pid, from the kernel (SO_PEERCRED).
-//   reply     at once. Either an error: it is no child of the guardian, leads no process group, or
-//             the fence is reached. Or the pid and one descriptor: pidfd.
+//   reply     at once. Either an error: the process is no child of the guardian, or leads no
+//             process group, or the fence is reached. Or the pid and one descriptor: pidfd.
 //   at last   as above: the guardian keeps its zombie until kReap or kDiscard.
 //
 // Until its adoption the process is a stray: kEndOrphans and the fence end it.

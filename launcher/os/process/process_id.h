@@ -26,9 +26,9 @@ ProcessId ProcessIdOf(pid_t pid);
 // True if the process exists and has not ended. False for a zombie.
 bool IsAlive(const ProcessId& process);
 
-// The status with which `pid` will end, if it is exiting (process_stat.h). nullopt: it is not, or
-// the status is not known, or it is 0. Reads a small file for each thread, so call it only when the
-// process is expected to die. The process must not have been reaped.
+// The status with which `pid` will end, if the process is exiting (process_stat.h). nullopt: the
+// process is not exiting, or the status is 0 or not known. Reads a small file for each thread, so
+// call it only when the process is expected to die. The process must not have been reaped.
 std::optional<ExitStatus> StatusOfExiting(pid_t pid);
 
 // True if the process has children, or if the kernel does not say. A zombie counts.

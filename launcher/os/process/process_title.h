@@ -1,6 +1,6 @@
-// The text that `ps` shows for this process instead of its command line. With it, a person, or
-// `pkill -f` with the words of the job, can distinguish a helper process from the agent that forked
-// it.
+// The text that `ps` shows for this process instead of its command line. It distinguishes a helper
+// process from the agent that forked it, for people, and for `pkill -f` with words of the job's
+// command line.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
 

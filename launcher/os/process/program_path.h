@@ -14,8 +14,8 @@ namespace ddprun {
 
 // The path for execve, by execvp's rules: `program` itself if it contains a '/', otherwise the
 // first executable file of that name in the PATH of `env` (without PATH: "/bin:/usr/bin"). Relative
-// paths refer to the working directory, and stay relative. NotFound or PermissionDenied: no such
-// program.
+// paths refer to the working directory, and stay relative. NotFound: no such file.
+// PermissionDenied: there are files of that name, but none is executable.
 absl::StatusOr<std::string> FindProgram(const std::string& program,
                                         const std::vector<std::string>& env);
 

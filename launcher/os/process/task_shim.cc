@@ -34,7 +34,7 @@ std::atomic<int>* ShareExitCode() {
   return new (page) std::atomic<int>(kJobRuns);
 }
 
-// True: it did not end by itself, nor by a request to end.
+// True: the process was killed or has crashed. A signal that asks it to end does not count.
 bool WasKilled(int status) {
   if (!WIFSIGNALED(status)) return false;
   const int signo = WTERMSIG(status);

@@ -19,8 +19,8 @@
 namespace ddprun {
 
 // For PR_SET_PDEATHSIG the kernel regards the thread that made a child as its parent. So the
-// threads live as long as the process. They are reused: there are only as many threads as children
-// that were about to execute a program at the same time.
+// threads live as long as the process. Idle threads are reused. So there are about as many threads
+// as children that were starting at the same time.
 class VforkThreads {
  public:
   // The code of a child. It ends by execve or _exit.
@@ -31,7 +31,7 @@ class VforkThreads {
   // it may hold a lock of the allocator.
   using Become = std::function<void(const std::function<void()>& may_allocate)>;
 
-  // Makes a child, with every signal blocked, that calls `become`. Returns its pid as soon as the
+  // Makes a child that calls `become` with every signal blocked. Returns the pid as soon as the
   // child exists, without waiting for the program. `become` can use the descriptors that are open
   // now, even if they are closed after Start has returned. Objects that `become` uses must live
   // until `become` is released: when the child has executed a program or has ended. One thread.
