@@ -25,7 +25,7 @@ std::string ReadLink(const std::string& path);
 // no peer, or unknown.
 std::string DescribeSocket(pid_t pid, std::string_view link);
 
-// /proc/PID/maps; empty: cannot be read.
+// /proc/PID/maps, at most the first 4 MiB; empty: cannot be read.
 std::string ReadMaps(pid_t pid);
 
 // The present threads of a process, at most `most`: the main thread, then the others in ascending

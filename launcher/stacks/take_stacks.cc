@@ -77,8 +77,8 @@ std::string NameOf(const CopiedProcess& process, const CopiedThread& thread) {
   return absl::StrCat("thread ", thread.tid, " (", thread.name, ")");
 }
 
-// The notes of one target. If another process of a rank cannot be seen, the rank itself still may
-// be.
+// The notes of one target. A process of a rank that ddprun may not trace is noted as kIncomplete,
+// and not as kNotPermitted, unless it is the rank's own process.
 class Notes {
  public:
   Notes(const StackTarget& target, const std::string& name, StackTree* tree)

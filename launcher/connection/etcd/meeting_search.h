@@ -75,7 +75,7 @@ class MeetingSearch {
   const bool may_start_;
   Seen seen_;
   bool hears_ = false;         // there is a session with at least one message
-  bool heard_leader_ = false;  // the present leader, at least once
+  bool heard_leader_ = false;  // the present leader has sent a message
   bool refused_ = false;       // nobody listened at the present leader's endpoint
   TimePoint silent_since_;     // the newest message, loss of a session, or change of the leader
   TimePoint last_read_{};
