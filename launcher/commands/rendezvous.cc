@@ -47,8 +47,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kFlushLimit{2};
-// How long to wait for another owner of the endpoint's folder who does not listen: an earlier
-// daemon that is ending, or systemd-tmpfiles, which looks into the folder.
+// How long to wait for a process that holds the endpoint's folder but does not listen. It is an
+// earlier daemon that is ending, or systemd-tmpfiles, which looks into the folder.
 constexpr std::chrono::seconds kFolderPatience{2};
 constexpr std::chrono::milliseconds kFolderRetry{10};
 constexpr std::size_t kTokenBytes = 32;

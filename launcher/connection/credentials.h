@@ -30,7 +30,7 @@ bool IsReachable(const std::string& endpoint);
 std::vector<std::string> CredentialArguments(const CredentialsConfig& config);
 
 // True if the daemon makes a token for an endpoint on `host` (state_home.h), and both sides use
-// this token: on loopback, if neither credentials nor --insecure (`insecure`) are given.
+// this token. This is so on loopback, if neither credentials nor --insecure (`insecure`) are given.
 bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure);
 
 // The credentials for the rendezvous at `endpoint`; "": the rendezvous of a job on one node. Reads

@@ -41,8 +41,7 @@ std::vector<int> DescriptorsOf(pid_t pid, std::size_t most);
 std::set<std::string> SocketsOf(pid_t pid);
 
 // At most `most` TCP peers of a process that do not answer, by address. Reads procfs, which never
-// waits for a disk. Any thread. Also empty if ddprun is not allowed to see the descriptors of the
-// process.
+// waits for a disk. Also empty if ddprun is not allowed to see the descriptors of the process.
 std::vector<UnansweredPeer> UnansweredPeersOf(pid_t pid, std::size_t most);
 
 struct ThreadFacts {

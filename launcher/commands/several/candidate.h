@@ -1,5 +1,5 @@
-// Candidate: the parts of `ddprun rendezvous --etcd` besides its server: the connection to etcd,
-// the job records there, and the loop that makes this process lead or stand by.
+// Candidate: the parts of `ddprun rendezvous --etcd` besides its server. They are the connection to
+// etcd, the job records there, and the loop that makes this process lead or stand by.
 //
 // It leads at most once. After that, unless it was asked to end, the process executes itself again
 // and stands by. So no state of its earlier leadership is left over.

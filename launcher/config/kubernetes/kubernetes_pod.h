@@ -45,8 +45,8 @@ struct KubernetesPod {
 // variable with an unexpected value.
 absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host);
 
-// In any pod of Kubernetes, with or without an index: sets the time limits that the user left open,
-// so that they fit into the 30 s between SIGTERM and SIGKILL of a pod.
+// In any pod of Kubernetes, with or without an index: sets the time limits that the user left open.
+// They fit into the 30 s between SIGTERM and SIGKILL of a pod.
 void FitIntoPodsGrace(const Host& host, JobDraft* draft);
 
 // Sets in `draft` the settings that the user left open: the rendezvous on index 0, its id, the time
