@@ -15,8 +15,8 @@
 namespace ddprun {
 namespace {
 
-// ConsoleWriter has its own lock; the formatter, which keeps the second that it formatted last,
-// needs this one.
+// The base class's mutex guards the formatter, which keeps the second that it formatted last.
+// ConsoleWriter has its own lock.
 class ConsoleSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit ConsoleSink(std::shared_ptr<ConsoleWriter> console) : console_(std::move(console)) {}

@@ -1,6 +1,6 @@
 // ddprun's own log: lines on stderr, with the time. Logging never blocks the agent.
 //
-// Each message is one line: control characters in texts from other machines and workers become '?'.
+// Each message is one line: every control character in it becomes '?'.
 //
 // spdlog formats and filters. The lines go through the same ConsoleWriter as the workers' lines, so
 // a stopped terminal cannot stop the agent, and lines do not mix.
@@ -24,7 +24,7 @@ void LogInfo(absl::string_view text);
 void LogWarning(absl::string_view text);
 void LogError(absl::string_view text);
 
-// Returns the text of a line of such a log, without time and level. Any other line is returned
+// Returns the text of a line of ddprun's log, without time and level. Any other line is returned
 // unchanged.
 absl::string_view TextOfLogLine(absl::string_view line);
 

@@ -13,7 +13,7 @@
 int main(int argc, char** argv) {
   using namespace ddprun;
   if (const auto exit_code = stacks::RunIfUnwindHelper(argc, argv)) return *exit_code;
-  // gRPC's mutexes are abseil's, which Debian builds to look for deadlocks at each of them.
+  // gRPC uses abseil's mutexes. Debian's build of abseil looks for deadlocks at each lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const PosixHost host;
   return std::visit(

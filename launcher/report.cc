@@ -25,7 +25,7 @@ using OrderedJson = nlohmann::ordered_json;
 // How much an outcome says about the whole job, in a report that all nodes share.
 constexpr int kNothing = 0;
 constexpr int kOfANode = 1;
-constexpr int kPreempted = 2;  // by whoever heard it first
+constexpr int kPreempted = 2;  // of the job, but reported by any agent that hears of it
 constexpr int kOfTheJob = 3;
 
 int Weight(Outcome outcome) {
@@ -54,7 +54,7 @@ int WeightIn(const std::string& path, const ReportContext& context) {
   const OrderedJson outcome = ours ? json.value("outcome", OrderedJson()) : OrderedJson();
   if (!outcome.is_string()) return kNothing;
   const auto known = ParseOutcome(outcome.get<std::string>());
-  return known ? Weight(*known) : kOfTheJob;  // a later version's word
+  return known ? Weight(*known) : kOfTheJob;  // an outcome of a later version
 }
 
 }  // namespace

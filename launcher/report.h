@@ -20,7 +20,7 @@ struct ReportContext {
 };
 
 // Lines for the terminal: the root cause, its place, and the last lines of the failed worker. Empty
-// for a job that succeeded without a restart.
+// for a job that succeeded without a restart and left out no host.
 std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportContext& context);
 
 // The JSON of --report; the fields are documented in docs/exit-codes.md.
@@ -29,7 +29,7 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
 // Writes this JSON to `path`, atomically. If the nodes of a Slurm job name the same file, a report
 // does not replace a more important report of the same job and requeue number. Order of importance:
 // the job's end; "preempted"; the end of a single node ("left", "refused", "unreachable", or a
-// failed start).
+// failed start). Of two reports of single nodes the first one stays.
 absl::Status WriteReport(const std::string& path, const Verdict& verdict,
                          const ReportContext& context);
 

@@ -15,7 +15,8 @@ int RunJob(const RunCommand& command);
 // ddprun without arguments: shows the job files of this folder and how to run them.
 int ShowGuide(const Host& host);
 
-// ddprun rendezvous: serves until SIGTERM or SIGINT.
+// ddprun rendezvous: serves until a signal, until --until-idle ends it, or until another rendezvous
+// has taken over its jobs.
 int ServeRendezvous(const RendezvousCommand& command);
 
 // ddprun validate FILE: prints the resolved job.

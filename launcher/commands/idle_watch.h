@@ -1,9 +1,9 @@
 // IdleWatch: ends a rendezvous that was started for one job (`ddprun rendezvous --until-idle`).
 //
-// Quits the loop when no session and no job is left: at once if a job has ended, else after
-// `patience`. If the job knows its node count and some nodes have not come yet, it waits up to 10 s
-// for them, so that they hear about the job's end: a spare may start later than a short job ends.
-// An agent that connects while this process ends is told so, and starts the next rendezvous.
+// Quits the loop when no session and no job is left: at once after a job, else after `patience`. If
+// agents of an ended job do not know its end yet, it waits up to 10 s for them. For example, a
+// spare may start only after a short job has ended. An agent that connects while this process ends
+// is told so, and starts the next rendezvous.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_IDLE_WATCH_H_

@@ -47,12 +47,13 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kFlushLimit{2};
-// How long to wait for another owner of the endpoint's folder who does not listen: an earlier
-// daemon that is ending, or systemd-tmpfiles, which looks into the folder.
+// How long to wait for a process that holds the endpoint's folder but does not listen. It is an
+// earlier daemon that is ending, or systemd-tmpfiles, which looks into the folder.
 constexpr std::chrono::seconds kFolderPatience{2};
 constexpr std::chrono::milliseconds kFolderRetry{10};
 constexpr std::size_t kTokenBytes = 32;
-// After handing over: agents go to the successor first, so none finds its session broken.
+// The time from the handover to the end. In it the agents go to the successor, so none finds its
+// session broken.
 constexpr std::chrono::milliseconds kLinger{500};
 constexpr std::chrono::milliseconds kToldWithin{1500};
 
@@ -74,7 +75,8 @@ int ExitCodeOfStart(const absl::Status& why_it_did_not_start) {
   }
 }
 
-// Of one of several, which can never lead: its jobs in etcd are damaged, or etcd refuses it.
+// The exit code of one of several rendezvous that can never lead: its jobs in etcd are damaged, or
+// etcd refuses it.
 int ExitCodeOfReign(const absl::Status& why_it_cannot_lead) {
   return absl::IsDataLoss(why_it_cannot_lead) ? kExitBadConfig : kExitRefused;
 }
@@ -82,7 +84,7 @@ int ExitCodeOfReign(const absl::Status& why_it_cannot_lead) {
 void RemoveJournal(const std::string& state_dir) {
   std::error_code ignored;
   std::filesystem::remove(state_dir + "/journal", ignored);
-  // Last: from now on others lock a new file.
+  // The lock comes last, because after this others make and lock a new file.
   std::filesystem::remove(state_dir + "/lock", ignored);
   std::filesystem::remove(state_dir, ignored);  // only if it is empty
 }
@@ -120,15 +122,15 @@ std::string ListenEndpoint(const RendezvousCommand& command, int port) {
                                 : absl::StrCat("unix:", command.socket);
 }
 
-// Started by an agent: the jobs are stored in the endpoint's folder, where the next daemon finds
-// them, whoever starts it.
+// True for a daemon that an agent started. It stores the jobs in the endpoint's folder, where the
+// next daemon finds them, whoever starts it.
 bool KeepsJobsInEndpointFolder(const RendezvousCommand& command) {
   return command.starter.has_value() && command.state_dir.empty() && command.socket.empty() &&
          command.port != 0 && command.etcd.endpoints.empty();
 }
 
-// `we_listen`: this process already listens at the endpoint. If not and another daemon does,
-// AlreadyExists is returned at once.
+// `we_listen`: this process already listens at the endpoint. If it does not, and another daemon
+// listens, returns AlreadyExists at once.
 absl::StatusOr<EndpointFolder> TakeEndpointFolder(const std::string& host, int port,
                                                   bool we_listen) {
   const auto deadline = EventLoop::Clock::now() + kFolderPatience;
@@ -223,7 +225,7 @@ int Daemon::Run() {
   loop_.Run();
   if (candidate_ != nullptr && idle_ && idle_->ended()) {
     asked_to_end_ = true;
-    // So that the agents of the next job need not find out that we are gone.
+    // Resigns, so that the agents of the next job do not look for this rendezvous first.
     if (!reign_over_) {
       candidate_->Resign();
       loop_.Run();
@@ -468,7 +470,8 @@ void Daemon::ReopenFiles() {
   Notify(ServiceNotifyReloaded());
 }
 
-// The page uses the server until the page's shutdown, and gets callbacks until the server's.
+// The page uses server_ until the page's Shutdown(). It gets callbacks from server_ until server_'s
+// Shutdown().
 void Daemon::ShutDownServers() {
   if (page_ != nullptr) page_->Shutdown();
   if (candidate_ != nullptr) candidate_->Stop();

@@ -60,18 +60,18 @@ std::vector<std::string> InheritedEnvironment() {
 }
 
 // PermissionDenied: no munged on this host. FailedPrecondition: the command line lacks credentials
-// or --insecure. Else, for example, the endpoint cannot be resolved.
+// or --insecure, or they are unusable. Others: for example, the endpoint cannot be resolved.
 int ExitCodeOf(const absl::Status& status) {
   if (absl::IsPermissionDenied(status)) return kExitRefused;
   if (absl::IsFailedPrecondition(status)) return kExitUsage;
   return absl::IsInternal(status) ? kExitInternal : kExitUnavailable;
 }
 
-// After a takeover, one of several rendezvous counts on an agent for its lease and this time
+// After a takeover the new leader keeps the ranks of a silent agent for up to this time and a lease
 // (docs/internals/leases.md).
 constexpr std::chrono::seconds kHoldOfNewLeader{6};
 
-// To the rendezvous that etcd names, which may be another one meanwhile.
+// Reports the end of the agent to the rendezvous that etcd names. Another one may lead meanwhile.
 void TellByEtcd(const JobConfig& config, const Header& agent, Duration limit) {
   constexpr std::chrono::milliseconds kOneTry{1000};
   constexpr std::chrono::milliseconds kBetweenTries{100};
@@ -84,7 +84,7 @@ void TellByEtcd(const JobConfig& config, const Header& agent, Duration limit) {
       const auto credentials =
           LoadCredentials(config.rendezvous.credentials, seen->endpoint, config.insecure);
       if (credentials.ok() && ReportGone({{seen->endpoint, *credentials}}, agent, kOneTry).ok()) {
-        // One that was overtaken meanwhile may have answered as before.
+        // A rendezvous that has lost the leadership meanwhile may still have answered OK.
         const auto again = (*keys)->Read();
         if (again.ok() && again->endpoint == seen->endpoint) return;
       }
@@ -112,14 +112,15 @@ void TellThatAgentIsGone(const JobConfig& config, const Header& agent, int last)
   ReportGone(places, agent, limit).IgnoreError();
 }
 
-// The guardian's duties after the agent was killed and its workers are gone. `run`, which the
-// guardian has as its own copy, and `heard_at`, which it shares with the agent, must outlive the
-// guardian's start.
+// The guardian's duties after the agent was killed and its workers are gone. `run` and `heard_at`
+// must outlive the guardian's start. The guardian has its own copy of `run`, and shares `heard_at`
+// with the agent.
 GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirectory* run,
                            const SharedPlace* heard_at) {
   GuardianOptions options;
   options.on_agent_killed = [&config, agent_id, run, heard_at](const std::vector<pid_t>& left) {
-    // Otherwise, or if no rendezvous is reached, the rendezvous waits for the end of the lease.
+    // If workers are left, or no rendezvous is reached, the rendezvous waits for the end of the
+    // lease.
     if (left.empty() && !config.standalone()) {
       const Header agent{config.rendezvous.id, config.rendezvous.requeue_number, Generation{-1},
                          agent_id};

@@ -24,7 +24,7 @@ std::vector<Cpu> PosixHost::Cpus() const { return ReadCpus("", AllowedCpus()); }
 
 std::vector<Gpu> PosixHost::Gpus() const { return ReadGpus(""); }
 
-// Windows' Linux (dxg), AMD (kfd), NVIDIA's boards with a GPU in the processor.
+// /dev/dxg: WSL. /dev/kfd: AMD. The others: NVIDIA's Tegra.
 bool PosixHost::MayHaveOtherGpus() const {
   constexpr const char* kDevices[] = {"/dev/dxg", "/dev/kfd", "/dev/nvgpu", "/dev/nvhost-gpu"};
   return std::any_of(std::begin(kDevices), std::end(kDevices),

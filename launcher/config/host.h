@@ -55,7 +55,8 @@ class PosixHost : public Host {
 };
 
 // The GPUs that a worker of this process would see: CountVisible() of the host's GPUs and
-// CUDA_VISIBLE_DEVICES. None, whatever the variable names, if this process may open none.
+// CUDA_VISIBLE_DEVICES. If this process may open no GPU, and MayHaveOtherGpus() is false: none,
+// whatever the variable names.
 VisibleGpus VisibleGpusOf(const Host& host);
 
 }  // namespace ddprun

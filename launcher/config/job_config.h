@@ -54,9 +54,9 @@ struct RendezvousConfig {
   // 0, Slurm's restart count, or JobSet's restart attempt. It protects a requeued job from
   // processes that still run from before the requeue.
   std::uint32_t requeue_number = 0;
-  // Whether this agent starts the rendezvous if no process listens at the endpoint and the address
-  // belongs to this host. true, false, or auto: true if no credentials are needed and none are
-  // given.
+  // Whether this agent may start the rendezvous. It does so only if no process listens at the
+  // endpoint, and the address belongs to this host. Values: true, false, or auto. auto is true if
+  // no credentials are needed and none are given.
   std::string autostart = "auto";
   // The node rank that this node asks for, in static mode or under Slurm; −1: any.
   int node_rank = -1;

@@ -171,7 +171,7 @@ class Finisher {
 
   bool Given(const char* key) const { return draft_.origins.count(key) != 0; }
 
-  // Of several endpoints.
+  // With several endpoints no agent starts a rendezvous.
   void StartNone() {
     RendezvousConfig& rendezvous = config_.rendezvous;
     if (Given("rendezvous.autostart") && rendezvous.autostart == "true") {
@@ -197,7 +197,7 @@ class Finisher {
   }
 
   void ResolveRequeueNumber() {
-    // JobSet sets the second as an annotation; the pod's manifest turns it into a variable.
+    // JobSet sets the second as a label of the pod; the pod's manifest turns it into a variable.
     for (const char* const name : {"SLURM_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT"}) {
       const std::string text = host_.Environment(name).value_or("");
       if (text.empty()) continue;

@@ -43,8 +43,8 @@ struct JobProblem {
 };
 
 // Checks the settings together, resolves `auto`, `gpu` and `cpu` to a number, puts the interpreter
-// in front of the command, and makes paths absolute. `where`: source and place for the error about
-// a missing command. The caller sets `logs.verbosity`.
+// in front of the command, and makes paths absolute. `where`: source and place for errors about
+// settings that are missing, such as the command. The caller sets `logs.verbosity`.
 std::variant<JobConfig, std::vector<JobProblem>> FinishJob(const JobDraft& draft,
                                                            const Origin& where, const Host& host);
 

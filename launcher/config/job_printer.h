@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// A job file with every key and its value. It loads to the same job, except for `verbosity`, which
-// is not a key. Ends with a newline.
+// A job file with every key and its value. It loads to the same job, except for settings that are
+// no keys, such as `verbosity`, --insecure and the node rank. Ends with a newline.
 std::string ToYaml(const JobConfig& config);
 
 // The same keys and values as one JSON object on one line, for programs. Ends with a newline.

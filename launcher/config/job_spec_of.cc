@@ -14,7 +14,7 @@ JobSpec JobSpecOf(const JobConfig& config) {
   if (hang.on_hang == "restart") spec.on_hang = JobSpec::kRestartHang;
   if (hang.on_hang == "report") spec.on_hang = JobSpec::kReportHang;
   if (hang.timeout == "off") spec.on_hang = JobSpec::kIgnoreHang;
-  // kWorkerStore is sent as an empty value, like agents of older versions do.
+  // kWorkerStore is sent as an empty value, as agents of older versions send it.
   if (config.program.store == kAgentStore) spec.store = kAgentStore;
   return spec;
 }

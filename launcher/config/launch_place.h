@@ -9,8 +9,8 @@ namespace ddprun {
 
 struct LaunchPlace {
   // In a Slurm step or a container: when the started process ends, all its descendants are killed.
-  // So the agent runs as a child of the started process (task_shim.h), which stays until the
-  // rendezvous has ended, too.
+  // So the agent runs as a child of the started process (task_shim.h). The started process ends
+  // only after the agent and the rendezvous.
   bool ends_with_process = false;
   // The job may be started elsewhere under the same name, with a higher requeue number, while this
   // process still runs.

@@ -1,8 +1,8 @@
 // torchrun's options about workers' output: where the streams go, and which workers' lines are
 // shown. Pure.
 //
-// All streams go to log files. These options only choose what the console shows too. It shows a
-// stream of a selected rank if the stream is not redirected, or if it has tee.
+// All streams go to log files. These options choose which streams the console shows, too. It shows
+// a stream of a selected rank if the stream is not redirected, or if it has tee.
 #ifndef DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
 

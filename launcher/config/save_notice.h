@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-// `notice`: the time from SIGTERM to SIGKILL. The result is `notice` minus the time for the
-// workers' end, and minus the time until the scheduler notices that end. It is at most save_timeout
-// if the job file sets it. The workers' end takes stop_grace of the job file, else `stop_grace`.
+// `notice`: the time from SIGTERM to SIGKILL. The workers' end takes stop_grace of the job file,
+// else `stop_grace`. Of the rest, the scheduler gets 10 s to notice that end, but at most half. The
+// result is the remaining time, and at most save_timeout if the job file sets it.
 std::chrono::milliseconds SaveTimeoutWithin(std::chrono::milliseconds notice,
                                             std::chrono::milliseconds stop_grace,
                                             const JobDraft& draft);

@@ -59,9 +59,9 @@ std::optional<std::string> ParseEndpoints(absl::string_view text, int min_port,
 // The parts of an endpoint list. A Unix socket is one part.
 std::vector<std::string> SplitEndpoints(absl::string_view endpoints);
 
-// Splits like a shell, without expansions: white space separates words, '...' is literal, "..."
-// interprets \" and \\, a backslash elsewhere makes the next character literal. $, * and # have no
-// meaning. nullopt: an unclosed quote, or a backslash at the end.
+// Splits like a shell, without expansions. White space separates words. '...' is literal, and "..."
+// interprets \" and \\. Outside quotes a backslash makes the next character literal. $, * and #
+// have no meaning. nullopt: an unclosed quote, or a backslash at the end.
 std::optional<std::vector<std::string>> SplitCommand(absl::string_view text);
 
 // 1 to 128 letters, digits and _ . : @ + = -, starting with a letter, a digit or _. Names of jobs

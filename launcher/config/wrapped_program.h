@@ -11,8 +11,8 @@
 namespace ddprun {
 
 // If the first word of `argv` is a known wrapper: the index at which the other command line begins.
-// nullopt: it is no known wrapper, it starts no program, or it has an unknown option, so that the
-// end of the options is unknown.
+// nullopt: the first word is no known wrapper, or the wrapper starts no program, or it has an
+// unknown option. After an unknown option, the end of the options cannot be found.
 std::optional<std::size_t> FindWrapped(const std::vector<std::string>& argv);
 
 // The index of the program in a shell's command line: of the script, or of the option -c. nullopt:

@@ -107,7 +107,7 @@ class Reader {
                  });
   }
 
-  // Not by path: the single word "rendezvous.endpoint" is not a key.
+  // Does not search by path, because `rendezvous.endpoint` in one word is not a key.
   static const JobKey* FindKey(absl::string_view section, const std::string& name) {
     for (const JobKey& key : JobKeys()) {
       if (key.section == section && key.name == name) return &key;

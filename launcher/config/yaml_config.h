@@ -4,7 +4,8 @@
 //
 //     FILE:LINE:COLUMN: KEY: what was expected (what was found)
 //
-// where LINE and COLUMN count from 1 and KEY is the whole path, such as rendezvous.endpoint.
+// where LINE and COLUMN count from 1 and KEY is the whole path, such as rendezvous.endpoint. A text
+// that is not YAML gives one error, without KEY.
 #ifndef DDPRUN_LAUNCHER_CONFIG_YAML_CONFIG_H_
 #define DDPRUN_LAUNCHER_CONFIG_YAML_CONFIG_H_
 

@@ -97,8 +97,8 @@ absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& conf
                                            /*only_at_first=*/config.rendezvous.autostart == "auto");
 }
 
-// Whether this agent may start the rendezvous. If credentials are given, their user runs a daemon,
-// which may be restarting now.
+// Whether this agent may start the rendezvous. With `auto` and given credentials it may not: their
+// user runs a daemon, which may be restarting now.
 bool MayStart(const RendezvousConfig& rendezvous) {
   if (rendezvous.autostart != "auto") return rendezvous.autostart == "true";
   return !CredentialOptionsOf(rendezvous.credentials, /*reachable=*/false).any();

@@ -49,11 +49,12 @@ struct Connection {
 };
 
 // `version`: of this program, for a rendezvous in this process. `seed`: of the jitter between
-// attempts to connect, different for each agent. `heard_at` gets the place of the rendezvous. It
-// and `loop` must outlive the result. May block on a name server. Errors are sentences for the
-// user: FailedPrecondition for unusable credentials and for a rendezvous that would need
-// --insecure, PermissionDenied if munged does not run on this host, Internal if the rendezvous
-// cannot run in this process, others if the endpoint cannot be found.
+// attempts to connect, different for each agent. `heard_at` gets the place of the rendezvous,
+// unless the agent finds the rendezvous through etcd. `heard_at` and `loop` must outlive the
+// result. May block on a name server. Errors are sentences for the user. FailedPrecondition: the
+// credentials are unusable, or a rendezvous here would need --insecure. PermissionDenied: munged
+// does not run on this host. Internal: the rendezvous cannot run in this process. Others: the
+// endpoint cannot be found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
                                              const std::string& version, std::uint64_t seed,
                                              SharedPlace* heard_at, EventLoop* loop);

@@ -29,8 +29,8 @@ bool IsReachable(const std::string& endpoint);
 // secret.
 std::vector<std::string> CredentialArguments(const CredentialsConfig& config);
 
-// True if both sides of an endpoint on `host` use the token that the daemon makes on this host
-// (state_home.h): on loopback, if no credentials are given. `insecure`: --insecure was given.
+// True if the daemon makes a token for an endpoint on `host` (state_home.h), and both sides use
+// this token. This is so on loopback, if neither credentials nor --insecure (`insecure`) are given.
 bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure);
 
 // The credentials for the rendezvous at `endpoint`; "": the rendezvous of a job on one node. Reads

@@ -13,11 +13,12 @@ namespace ddprun {
 
 etcd::Options ClientOptionsOf(const EtcdAccess& etcd);
 
-// The flags with which `ddprun rendezvous` reaches the same etcd. Paths, nothing secret.
+// The flags with which `ddprun rendezvous` reaches the same etcd. They contain paths, and nothing
+// secret.
 std::vector<std::string> EtcdArguments(const EtcdAccess& etcd);
 
-// OK if nobody else can write the leader key, as far as the flags show; else InvalidArgument, for
-// people. `flag`: the flag that names the endpoints.
+// OK if nobody else can write the leader key, as far as the flags show, or if `insecure` accepts
+// this. Else InvalidArgument, for people. `flag`: the flag that names the endpoints.
 absl::Status CheckEtcd(const EtcdAccess& etcd, bool insecure, const std::string& flag);
 
 }  // namespace ddprun

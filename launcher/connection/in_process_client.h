@@ -16,7 +16,6 @@ class InProcessClient final : public RendezvousClient {
  public:
   // `loop` outlives this object.
   explicit InProcessClient(JobLoop* loop) : loop_(loop) {}
-  // Closes.
   ~InProcessClient() override { Close(); }
 
   void Open(Handler handler) override;

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// A rendezvous that is alone will not become one of several without being started again.
+// A rendezvous that is not one of several can become one only by a new start.
 constexpr std::chrono::seconds kWhileAlone{10};
 
 }  // namespace

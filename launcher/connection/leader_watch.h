@@ -1,5 +1,6 @@
 // LeaderWatch: follows several rendezvous at once, and reports which of them leads. A call that
-// ends is started again after a short pause with jitter, without limit.
+// ends is started again, without limit: usually after a short pause with jitter, and after 10 s if
+// that rendezvous is not one of several.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_LEADER_WATCH_H_

@@ -103,7 +103,7 @@ void PersistentRendezvousClient::Listen(RendezvousClient* client, int attempt) {
 void PersistentRendezvousClient::Use(WaitingSessions::Session session) {
   client_ = std::move(session.client);
   attempt_ = session.attempt;
-  at_once_ = true;  // it may have ended meanwhile
+  at_once_ = true;  // the session may have ended meanwhile
   OnEvent(attempt_, Opened{});
 }
 
@@ -135,7 +135,7 @@ void PersistentRendezvousClient::OnLost(Lost* lost) {
       options_.credentials_outdated(places_.place())) {
     lost->denied = false;
   }
-  // With TLS a certificate that is not taken shows only as a connection that closes.
+  // With TLS, a rendezvous that rejects our certificate only closes the connection.
   if ((lost->denied || lost->closed_after_tls) && options_.denied_at) {
     options_.denied_at(places_.place());
   }
@@ -154,7 +154,8 @@ void PersistentRendezvousClient::OnHeard(const Received& received) {
   places_.OnHeard();
   if (options_.heard_at) options_.heard_at(places_.place());
   timing_.OnHeard();
-  // From here on Lost says when it is gone; a rendezvous that says Waiting may be about to end.
+  // From now on Lost tells that the rendezvous is gone. After Waiting the watch goes on: that
+  // rendezvous may be about to end.
   if (!std::holds_alternative<Waiting>(received.message)) daemon_.Stop();
 }
 

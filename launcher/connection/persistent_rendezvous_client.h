@@ -75,8 +75,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
   // No rendezvous can run at the present place, and waiting does not change this. The next place is
   // tried without a pause.
   void SkipPlace();
-  // The same is true of every place where this agent may start a rendezvous. Sends Lost with this
-  // reason.
+  // No rendezvous can run at any place where this agent may start one, and waiting does not change
+  // this. Sends Lost with this reason.
   void FindUseless(const std::string& reason);
 
  private:
@@ -100,8 +100,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
   int attempts_ = 0;   // the number of the newest client
   bool open_ = false;  // the session of client_
   bool closed_ = false;
-  bool spoke_ = false;    // the rendezvous, in that session
-  bool waiting_ = false;  // for retry_, without a client
+  bool spoke_ = false;    // client_ has received a message
+  bool waiting_ = false;  // for retry_; client_ has ended
   bool at_once_ = false;  // an attempt that began before its place led is repeated without a pause
   EventLoop::TimerId retry_ = 0;
   WaitingSessions standing_by_;

@@ -3,7 +3,7 @@
 //
 // Each place is tried in turn until a rendezvous at one of them sends a message. From then on only
 // this place is tried. With several rendezvous no place is kept: attempts alternate between the
-// leader and the other places, because another rendezvous may lead before that is known.
+// known leader and the other places, because another rendezvous may lead already.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_PLACE_ROTATION_H_
 #define DDPRUN_LAUNCHER_CONNECTION_PLACE_ROTATION_H_
 

@@ -33,7 +33,7 @@ namespace ddprun {
 inline constexpr char kFirstAgentWithin[] = "60s";
 
 // The address on which a rendezvous for the endpoint `host` listens. `address`: the address of
-// `host` on this machine. The result is `address`, or the wildcard for every address.
+// `host` on this machine. The result is `address` or the wildcard address.
 std::string AddressToListenOn(const std::string& host, const std::string& address);
 
 // FailedPrecondition, for people: a rendezvous there would be open to others. `place` is part of a
@@ -55,7 +55,7 @@ class RendezvousHost {
     std::string host;  // of the endpoint, without brackets
     int port = 0;
     bool insecure = false;                   // allowed to serve other hosts without authentication
-    bool asks_who_calls = false;             // `credentials` make it authenticate its callers
+    bool asks_who_calls = false;             // with `credentials` it authenticates its callers
     std::vector<std::string> credentials{};  // flags for it; file names, nothing secret
     std::string log_file;                    // for the output of the rendezvous
   };
@@ -74,8 +74,8 @@ class RendezvousHost {
 
   // True if a process listens on the endpoint; it need not be a rendezvous.
   bool SomebodyListensHere() const;
-  // True if a rendezvous that an agent of this user has started has the endpoint, even if it is too
-  // slow to answer.
+  // True if a daemon of this user holds the folder of the endpoint (state_home.h), even if it
+  // is too slow to answer.
   bool HasRendezvous() const;
   // The rendezvous started last runs.
   bool running() { return process_.running(); }
@@ -98,8 +98,8 @@ class RendezvousHost {
 };
 
 // The right to start the rendezvous of one job on this host. One agent of a user has it at a time,
-// until the rendezvous that it starts listens. Without this right, all agents of the host would
-// each start a rendezvous, and all but one of these processes would end again.
+// until the rendezvous that it has started listens or ends. Without this right, all agents of the
+// host would each start a rendezvous, and all but one of these processes would end again.
 class StartRight {
  public:
   // `name`: of the job's rendezvous; the same in all agents of the job.
@@ -128,20 +128,21 @@ class RendezvousHosts {
                   bool only_at_first);
 
   // Like RendezvousHost::EnsureRunning for this place, before an attempt to connect there. If a
-  // process listens at another place, it may be the rendezvous that an earlier agent has started.
-  // So this agent starts no rendezvous before it has tried every place. While a rendezvous of this
-  // user has one of the places, the agent starts none at another place: with two rendezvous, the
-  // job's agents would split into two groups, and each group would wait for the nodes of the other.
-  // A rendezvous that refused our credentials belongs to another job, and does not count.
+  // process listens at one of the places, it may be the rendezvous that an earlier agent has
+  // started. Then this agent starts no rendezvous before it has tried every place. While a
+  // rendezvous of this user has one of the places, the agent starts none at another place: with two
+  // rendezvous, the job's agents would split into two groups, and each group would wait for the
+  // nodes of the other. A rendezvous that refused our credentials belongs to another job, and does
+  // not count.
   bool EnsureRunning(int place);
 
   // The rendezvous at this place refuses our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
-  // Both are called on the loop if the rendezvous that this agent has started has ended, and the
-  // next one at this place would end in the same way. `skip`: another place is not tried yet.
-  // `useless`: for at least kUselessFor this was so at every place; with the reason. Neither is
-  // called after OnHeard().
+  // Sets what is called if a rendezvous of this agent has ended, and the next one at its place
+  // would end in the same way. `skip`: another place has not failed in this way yet. `useless`,
+  // with the reason: every place has, and the first failure was at least kUselessFor ago. Called on
+  // the loop, and not after OnHeard().
   void WhenUseless(std::function<void()> skip,
                    std::function<void(const std::string& why)> useless) {
     skip_ = std::move(skip);
@@ -176,7 +177,7 @@ class RendezvousHosts {
   int started_ = 0;  // the place for which right_ was taken
   bool has_started_ = false;
   bool left_alone_ = false;
-  bool heard_ = false;  // then the cause is new, and may go away
+  bool heard_ = false;  // a failure after this has a new cause, which may go away
 };
 
 }  // namespace ddprun

@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-// Without what follows a #, and without the quotes that a value may have.
+// `line` without its comment, which begins with #, and without white space at both ends.
 absl::string_view Setting(absl::string_view line) {
   return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
 }
@@ -21,7 +21,7 @@ absl::string_view Setting(absl::string_view line) {
 std::string SocketOf(absl::string_view auth_info) {
   for (absl::string_view part : absl::StrSplit(auth_info, ',')) {
     part = absl::StripAsciiWhitespace(part);
-    // Long ago it was the path alone.
+    // In old configurations the value is the path alone.
     if (absl::StartsWithIgnoreCase(part, "socket=")) part.remove_prefix(7);
     if (absl::StartsWith(part, "/")) return std::string(part);
   }

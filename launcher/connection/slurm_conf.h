@@ -12,9 +12,9 @@ namespace ddprun {
 // names no socket, so Slurm uses munged's default. Included files are not read.
 std::string MungeSocketIn(absl::string_view slurm_conf);
 
-// The same for the slurm.conf of this host. Its path is $SLURM_CONF, which Slurm sets for the tasks
-// of a job if the file has an unusual path; else one of the usual paths of slurmd and Debian.
-// Blocks on the disk.
+// The same for the slurm.conf of this host. Its path is $SLURM_CONF. Slurm sets this variable for
+// the tasks of a job if the file has an unusual path. Without the variable, reads the first file
+// that exists among the usual paths of slurmd and Debian. Blocks on the disk.
 std::string MungeSocketOfSlurm();
 
 }  // namespace ddprun

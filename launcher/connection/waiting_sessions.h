@@ -1,5 +1,5 @@
-// WaitingSessions: sessions with standby rendezvous, at most one for each place. They are opened
-// before they are needed: when such a rendezvous takes over, the agent is already authenticated,
+// WaitingSessions: sessions with standby rendezvous, at most one for each place. A session is
+// opened before it is needed. When its rendezvous takes over, the agent is already authenticated,
 // and its first message follows at once. This class does not open a session again after its end.
 //
 // The loop's thread only.

@@ -106,7 +106,7 @@ void AddFlags(absl::Span<const FlagSpec> flags, RoffPage* page) {
   }
 }
 
-// The variables that the flags are read from; flags that cannot be given so are left out.
+// The variables from which the flags are read. Leaves out flags without a variable.
 void AddEnvironment(absl::Span<const FlagSpec> flags, RoffPage* page) {
   std::vector<std::string> variables;
   for (const FlagSpec& flag : flags) {

@@ -21,7 +21,7 @@ using Micros = std::chrono::microseconds;
 constexpr Micros kSlow = std::chrono::milliseconds(100);
 constexpr Micros kTooSlow = std::chrono::milliseconds(500);
 constexpr std::chrono::milliseconds kClockDifference{1000};
-// Longer election timeouts are well for several sites, not for one.
+// A longer election timeout fits an etcd over several sites, not within one site.
 constexpr std::chrono::milliseconds kSlowElection{300};
 
 std::string Milliseconds(Micros time) {
@@ -199,7 +199,7 @@ Finding CheckClocks(const EtcdFacts& facts) {
     }
     const ClockAhead& ahead = *member.clock;
     farthest = std::max({farthest, ahead.most, -ahead.least});
-    // Surely.
+    // Even the bound that is nearer to 0 differs too much.
     if (ahead.least > kClockDifference || ahead.most < -kClockDifference) {
       wrong.push_back(TextOf(member.endpoint, ahead));
     }

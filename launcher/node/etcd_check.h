@@ -28,8 +28,8 @@ struct EtcdFacts {
     // Its --election-timeout; an error if the member does not report it.
     absl::StatusOr<std::chrono::milliseconds> election = absl::UnknownError("was not asked");
   };
-  // The result of Client::Create: whether the TLS files and the password are usable. If they are
-  // not, of the following fields only `tls`, `loopback` and `insecure` are set.
+  // The result of Client::Create: whether the TLS files and the password are usable. If it is an
+  // error, only `tls`, `loopback` and `insecure` of the following fields are set.
   absl::Status options;
   std::vector<Member> members;
   // Median times of a few read-only transactions, and of a few transactions whose guard fails. The

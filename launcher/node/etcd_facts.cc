@@ -39,7 +39,8 @@ absl::StatusOr<Micros> TimeOf(Transaction transaction) {
   return times[kTries / 2];
 }
 
-// Asks each member some times, between two of its seconds too: its Date has whole ones.
+// Asks each member kLooks times, at different fractions of a second, because a Date header has
+// whole seconds.
 void LookAtClocks(const etcd::Options& options, std::vector<EtcdFacts::Member>* members) {
   constexpr int kLooks = 5;
   constexpr std::chrono::milliseconds kBetweenLooks{220};

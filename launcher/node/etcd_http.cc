@@ -33,7 +33,7 @@ struct Deleter {
 
 absl::Status NoAnswer() { return absl::UnavailableError("does not answer over HTTP"); }
 
-// Connected, with these limits for each call.
+// Returns a connected socket. `limit` applies to each connect, send and receive.
 absl::StatusOr<UniqueFd> Connect(const std::string& host, const std::string& port,
                                  std::chrono::milliseconds limit) {
   addrinfo hints{};
@@ -52,7 +52,7 @@ absl::StatusOr<UniqueFd> Connect(const std::string& host, const std::string& por
   return NoAnswer();
 }
 
-// The end of the answer is the end of the connection.
+// Reads until the member closes the connection, at most kMostBytes.
 template <class Read>
 std::string ReadAll(Read read) {
   std::string answer;
@@ -79,7 +79,7 @@ absl::StatusOr<std::string> OverTls(int fd, const etcd::Options& options, const 
   }
   const std::unique_ptr<SSL, Deleter> ssl(SSL_new(context.get()));
   SSL_set_tlsext_host_name(ssl.get(), host.c_str());
-  // The certificate is for this address, or for this name.
+  // The certificate must be for `host`, an address or a name.
   if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl.get()), host.c_str()) != 1 &&
       SSL_set1_host(ssl.get(), host.c_str()) != 1) {
     return NoAnswer();
@@ -148,7 +148,7 @@ ClockAhead ClockAheadBy(const std::vector<DateSeen>& seen) {
   using std::chrono::milliseconds;
   ClockAhead ahead{milliseconds::min(), milliseconds::max()};
   for (const DateSeen& one : seen) {
-    // Its clock was in [date, date + 1 s) at some moment in [sent, received].
+    // The member's clock was in [date, date + 1 s) at some moment in [sent, received].
     ahead.least = std::max(ahead.least, std::chrono::floor<milliseconds>(one.date - one.received));
     ahead.most = std::min(
         ahead.most, std::chrono::ceil<milliseconds>(one.date + std::chrono::seconds(1) - one.sent));

@@ -27,8 +27,8 @@ struct NodeFacts {
   absl::StatusOr<std::string> address = "";   // of this node, for the others
   absl::Status endpoint;                      // OK: the rendezvous's name resolves
   std::vector<int> ports;                     // of this node, for the job's rendezvous
-  std::vector<int> taken_ports;               // of these, by other programs
-  std::optional<int> rendezvous_port;         // of these: already used by a rendezvous
+  std::vector<int> taken_ports;               // of `ports`, by other programs
+  std::optional<int> rendezvous_port;         // of `ports`: a rendezvous listens there
   std::int64_t unix_seconds = 0;              // by the wall clock
   bool clock_synchronized = true;             // by the kernel
   std::uint64_t open_files = 0;               // hard limit of this process

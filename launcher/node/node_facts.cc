@@ -194,7 +194,8 @@ bool IsRendezvous(const std::string& endpoint,
   return !absl::IsUnavailable(status) && !absl::IsUnimplemented(status);
 }
 
-// Any job of several nodes needs this node's address.
+// The address of `host` for other nodes. For a check without a job: any job of several nodes needs
+// it.
 absl::StatusOr<std::string> AddressForOthers(const std::string& host) {
   const auto own = OwnAddress(host);
   if (!own.ok()) return own.status();

@@ -1,5 +1,6 @@
-// Collects facts of this node for `ddprun doctor` and --preflight. Changes nothing, except that it
-// makes and removes a file in each of the job's folders.
+// Collects facts of this node for `ddprun doctor` and --preflight. Makes and removes a file in each
+// of the job's folders, and makes the state home (launcher/connection/state_home.h) if it is needed
+// and missing. Changes nothing else.
 #ifndef DDPRUN_LAUNCHER_NODE_NODE_FACTS_H_
 #define DDPRUN_LAUNCHER_NODE_NODE_FACTS_H_
 
@@ -13,7 +14,7 @@
 namespace ddprun {
 
 // May block on name servers and disks. For a Python program, it also waits until Python has
-// imported torch.
+// imported torch, for at most 60 s.
 NodeFacts LookAtNode(const JobConfig& config, const Host& host);
 
 // The libraries that the loader would load for this ELF file, one line each as printed by `ldd`.

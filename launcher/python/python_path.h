@@ -2,7 +2,7 @@
 //
 //     <folder>/site/sitecustomize.py        in front of the worker's PYTHONPATH
 //     <folder>/module/ddprun.py             last on its sys.path
-//     <folder>/module/_ddprun_state/        the package with its Checkpointer
+//     <folder>/module/_ddprun_state/        the package with ddprun's Checkpointer
 //     <folder>/module/_ddprun_auto_step.py  with --auto-step only
 //     <folder>/module/_ddprun_store.py      with --store agent only
 //     <folder>/module/_ddprun_after_import.py   with either of them

@@ -42,12 +42,13 @@ struct CopiedProcess {
   pid_t pid = 0;
   std::string name;
   // Not OK: no thread was copied. PermissionDenied names the missing permission. NotFound: it
-  // ended. FailedPrecondition: another process traces it. DeadlineExceeded: out of time.
+  // ended. FailedPrecondition: another process traces it. DeadlineExceeded: out of time, or its
+  // memory is locked.
   absl::Status status;
   // Set if the process wrote its stacks itself: the reason why ddprun did not hold it. A Python
-  // program writes only Python frames: CopiedThread::copied is PermissionDenied for all threads,
-  // threads[0] has the frames of the main thread, and each other thread with frames has a second
-  // entry, without a tid.
+  // program writes only Python frames. Then CopiedThread::copied is PermissionDenied for all
+  // threads, and threads[0] has the frames of the main thread. Each other thread with frames has a
+  // second entry, without a tid.
   std::string not_held;
   bool stopped = false;  // by a signal, before and after the hold
   pid_t traced_by = 0;
@@ -63,8 +64,8 @@ struct UnwoundThread {
   std::vector<StackFrame> frames;  // innermost first
   bool complete = false;           // up to the beginning of the thread
   std::string error;               // why not complete; may be empty
-  // For each entry of `frames`: the lowest address of its stack frame, which ends at the entry of
-  // its caller. 0: not known.
+  // For each entry of `frames`: the lowest address of its stack frame. The stack frame ends at the
+  // address of the next entry, its caller. 0: not known.
   std::vector<std::uint64_t> stack_pointers;
 };
 

@@ -1,5 +1,5 @@
-// The search trees of elfutils, for its static archives on Debian 13: libdw.a and libelf.a of
-// version 0.192 call these functions, but the package contains them in no archive. Debian 12's
+// The search trees of elfutils, for its static archives on Debian 13. libdw.a and libelf.a of
+// version 0.192 call these functions, but no archive of the package contains them. Debian 12's
 // archives do not need them.
 //
 // elfutils guards each tree with a lock inside it. The unwinding process has one thread, so these

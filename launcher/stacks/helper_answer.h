@@ -1,4 +1,4 @@
-// Writes the helper's answer. Internal to this folder.
+// Writes the answer of the unwind helper (unwind_helper.h). Internal to this folder.
 #ifndef DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
 #define DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
 

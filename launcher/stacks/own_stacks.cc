@@ -194,7 +194,7 @@ class NativeReader {
     }
     budget_ -= size;
     thread->stack_start = record.stack_start;
-    // The process copied fewer bytes than it may: the copy ended at a guard page (seize.cc).
+    // If the process copied fewer bytes than the limit, its copy ended at a guard page (seize.cc).
     thread->stack_is_whole = size == whole || record.stack_bytes < kStackCopyBytes;
     thread->registers.assign(record.registers, record.registers + record.register_count);
     return absl::OkStatus();

@@ -24,10 +24,10 @@ struct OwnStacksLimits {
   std::chrono::milliseconds reader_wait{500};  // for the lock of another reader
 };
 
-// Asks a process that must not be traced to write its stacks. On entry `process` has the threads
-// and maps from /proc, and a status that is not OK. If at least one thread answers, `process` gets
-// the stacks and the status OK; else it is unchanged. `budget`: bytes of stacks that may still be
-// copied. Any thread; blocks for about the limits, at most until `deadline`.
+// Asks a process that ddprun is not allowed to trace to write its stacks. On entry `process` has
+// the threads and maps from /proc, and a status that is not OK. If at least one thread answers,
+// `process` gets the stacks and the status OK; else it is unchanged. `budget`: bytes of stacks that
+// may still be copied. Any thread; blocks for about the limits, at most until `deadline`.
 void CollectOwnStacks(CopiedProcess* process, std::size_t* budget,
                       std::chrono::steady_clock::time_point deadline,
                       const OwnStacksLimits& limits = {});

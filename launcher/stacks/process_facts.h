@@ -25,7 +25,7 @@ std::string ReadLink(const std::string& path);
 // no peer, or unknown.
 std::string DescribeSocket(pid_t pid, std::string_view link);
 
-// /proc/PID/maps; empty: cannot be read.
+// /proc/PID/maps, at most the first 4 MiB; empty: cannot be read.
 std::string ReadMaps(pid_t pid);
 
 // The present threads of a process, at most `most`: the main thread, then the others in ascending
@@ -41,8 +41,7 @@ std::vector<int> DescriptorsOf(pid_t pid, std::size_t most);
 std::set<std::string> SocketsOf(pid_t pid);
 
 // At most `most` TCP peers of a process that do not answer, by address. Reads procfs, which never
-// waits for a disk. Any thread. Also empty if ddprun is not allowed to see the descriptors of the
-// process.
+// waits for a disk. Also empty if ddprun is not allowed to see the descriptors of the process.
 std::vector<UnansweredPeer> UnansweredPeersOf(pid_t pid, std::size_t most);
 
 struct ThreadFacts {

@@ -37,7 +37,7 @@ constexpr Published kPublished[] = {
     {.minor = 13, .thread = 19, .frame = 28, .code = 34, .bytes = 64, .text = 67},
     {.minor = 14, .thread = 22, .frame = 31, .code = 39, .bytes = 74, .text = 77},
 };
-constexpr int kTable = 11;  // the version that publishes no offsets
+constexpr int kTable = 11;  // the supported version that publishes no offsets
 constexpr std::size_t kTextWords = 4;
 
 constexpr std::string_view kCookieText = "xdebugpy";

@@ -299,7 +299,7 @@ struct Copy {
   std::size_t budget = 0;
 };
 
-// Shared with the thread that copies one process, which may outlive its waiter.
+// Shared with the thread that copies one process. That thread may outlive its waiter.
 struct CopyState {
   // The process is asked to write its stacks itself. That has its own limits, which exceed
   // SeizeOptions::patience.

@@ -1,15 +1,17 @@
 // Stops processes for a moment, and copies the registers and stacks of all their threads.
 //
-// Any thread; blocks at most until `deadline`. Each process has a tracer thread of its own, because
-// only the end of its tracer thread releases a tracee that never stopped (state D). So no process
-// stays held.
+// Any thread; blocks until about `deadline`. While a process writes its stacks itself
+// (own_stacks.h), this may take SeizeOptions::patience longer. Each process has a tracer thread of
+// its own, so that no process stays held: a tracee that never stopped (state D) is released only by
+// the end of its tracer thread.
 //
 // To read a process's memory or its list of mappings, the kernel takes a lock (mmap_lock). A thread
-// of the process that waits for a disk or a file server may hold this lock. Such a process is given
-// up after SeizeOptions::patience, its tracer thread is left behind until the lock is free, and
-// later calls fail at once. The list of mappings is read first. So while ddprun waits for the lock,
-// no thread is stopped yet, and the end of ddprun also ends this wait. The list is read again, with
-// threads stopped, only if a thread's stack was mapped after the first reading.
+// of the process may hold this lock while it waits for a disk or a file server. Such a process is
+// given up after SeizeOptions::patience. Its tracer thread is left behind until the lock is free,
+// and later calls for this process fail at once. The list of mappings is read first. So while
+// ddprun waits for the lock, no thread is stopped yet, and the end of ddprun also ends this wait.
+// The list is read again, with threads stopped, only if a thread's stack was mapped after the first
+// reading.
 //
 // It never runs code in a traced process, never writes to it and never signals it. A process
 // stopped by a signal stays stopped; a signal that arrives meanwhile is passed on. If ddprun is not

@@ -77,8 +77,8 @@ std::string NameOf(const CopiedProcess& process, const CopiedThread& thread) {
   return absl::StrCat("thread ", thread.tid, " (", thread.name, ")");
 }
 
-// The notes of one target. If another process of a rank cannot be seen, the rank itself still may
-// be.
+// The notes of one target. If ddprun may not trace another process of a rank, this is kIncomplete
+// and not kNotPermitted: the rank's own process may still be visible.
 class Notes {
  public:
   Notes(const StackTarget& target, const std::string& name, StackTree* tree)
@@ -99,8 +99,8 @@ class Notes {
   StackTree* tree_;
 };
 
-// Notes the waits of the first threads in disk wait or at a file, and of a main thread that waits
-// for a socket.
+// Notes what threads wait for: the first ones in disk wait or at a file, a main thread that waits
+// for a socket, and each main thread without a stack.
 void AddWaits(const CopiedProcess& process, Notes* notes) {
   std::size_t count = 0;
   for (const CopiedThread& thread : process.threads) {

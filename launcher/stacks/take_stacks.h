@@ -61,10 +61,10 @@ std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first
 // without its line. So all ranks that wait in pthread_cond_wait are at the same place.
 std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first);
 
-// Returns the frames of `native`. A frame that contains PythonFrame::loop of one of `python` is a
-// call of the interpreter's loop, and gets the name of this function. This is for programs without
-// debug information: GCC can put most of the function outside of the range of its symbol, and then
-// such a program has no name for it.
+// Returns the frames of `native`. If a stack frame contains PythonFrame::loop of one of `python`,
+// it is a call of the interpreter's loop, and its frame gets the name of the loop's function.
+// Programs without debug information need this: GCC can put most of that function outside of the
+// range of its symbol, and then no name is found.
 std::vector<StackFrame> WithLoopsNamed(const UnwoundThread& native,
                                        const std::vector<PythonFrame>& python);
 

@@ -1,6 +1,6 @@
 // Unwinds copied stacks in a helper process: this program executed again, with limits on memory and
-// CPU. If the helper crashes or takes too long, this does no harm. It gets the copies in a memfd
-// and answers in another memfd. The answer is not trusted.
+// CPU. If the helper crashes or takes too long, this does no harm. The helper gets the copies in a
+// memfd and answers in another memfd. Its answer is not trusted.
 //
 // Blocks for at most HelperLimits::time and a moment. Any thread. Uses posix_spawn, not fork.
 #ifndef DDPRUN_LAUNCHER_STACKS_UNWIND_HELPER_H_

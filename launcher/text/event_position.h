@@ -1,5 +1,6 @@
 // EventPosition: the position of a reader in the event stream. With it the reader continues at
-// another rendezvous, whose clock may differ a little, without reading a line twice. Pure.
+// another rendezvous, whose clock may differ by up to 2 s, and reads no line twice. Only a burst of
+// more than 4,096 events in 2 s may repeat lines. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_POSITION_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_POSITION_H_
 

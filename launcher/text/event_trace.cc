@@ -19,7 +19,7 @@ constexpr int kSaves = 2;
 constexpr int kNode = 1;
 constexpr int kRestarts = 2;
 constexpr int kFirstRank = 10;
-// Whatever a line says.
+// Limits, in case a line has nonsense.
 constexpr std::int64_t kMostRanks = 256;  // with a thread each
 constexpr std::int64_t kHighestRank = 1 << 24;
 

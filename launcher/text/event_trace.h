@@ -2,8 +2,8 @@
 // Pure.
 //
 // In the trace, a job is a process, with the job's generations, saves and restarts. Each node is a
-// process, with its time in the job and the phases of its restarts; a second agent on the same host
-// is a process of its own, host#2. Ranks are threads of their nodes; of a generation with more than
+// process, with its time in the job and the phases of its restarts. A second agent on the same host
+// is a process of its own, host#2. Ranks are threads of their nodes. If a generation has more than
 // 256 workers, only the ranks that failed or hung are shown. Other event lines are skipped.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
@@ -66,8 +66,8 @@ class EventTrace {
   void AddWorker(const Json& worker, const Json& event, const char* what);
   void AddPhases(const Json& event);
 
-  // The name of the node of an event, or of a node in the event: its host, or "host#2" if another
-  // agent of this host is in the job.
+  // The name of a node. It is the node's host, or "host#2" if another agent of this host is in the
+  // job. `node`: the event itself, or a part of it that describes a node.
   std::string NodeOf(const Json& event, const Json& node);
   void ForgetNode(const Json& event);
   // The process of a job or node; a new one gets its name.

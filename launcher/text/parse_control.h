@@ -91,7 +91,7 @@ struct ByeMsg {};  // the worker is about to exit 0
 
 struct SecretMsg {};  // the worker asks for the generation's secret
 
-struct ProgressMsg {};  // the worker asks for its progress page
+struct ProgressMsg {};  // the worker asks for the shared memory for its progress
 
 struct StandbyMsg {
   // True: it waits, as a standby or after it has left its generation. False: its program can wait

@@ -1,8 +1,8 @@
 // The last row of a terminal, shared by one progress bar and the lines of all workers.
 //
 // A program that draws a bar ("\r 45%|███ |") expects to have the row for itself. Here the bar
-// stays at the bottom with its prefix, and lines scroll above it: a line erases the bar and takes
-// its row, and the bar is drawn again below. Only the bar with the lowest id is shown (rank 0
+// stays at the bottom with its prefix, and lines scroll above it. A line erases the bar and takes
+// its row. Then the bar is drawn again below. Only the bar with the lowest id is shown (rank 0
 // first). The last state of a hidden bar still appears as a line.
 //
 // A bar never wraps: the terminal itself cuts it at its width. The escape sequences (erase to the

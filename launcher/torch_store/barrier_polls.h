@@ -4,8 +4,8 @@
 // to the key until the sum is the world size, and sleeps 10 ms after each try. (2.1 and newer do
 // not poll.) All ranks come within a millisecond, so almost all ranks sleep too long. This class
 // delays the answer to an ADD of 0 while ranks are missing: until the last rank has come, or until
-// AnswerAll(), which must be called soon. The answer is the newest sum, so to the client it looks
-// like a slow network.
+// AnswerAll(), which must be called soon. The answer is the newest sum. To the client, the delay
+// looks like a slow network.
 //
 // Pure: the caller keeps the time.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_BARRIER_POLLS_H_

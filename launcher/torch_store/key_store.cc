@@ -38,8 +38,8 @@ std::int64_t Sum(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 absl::Status KeyStore::Handle(ClientId client, const Request& request, Replies* replies) {
-  // A client has one request at a time, so it has given up its wait. libtorch 1.13 does not tell
-  // this.
+  // A client has one request at a time. So with a new request it has given up its wait. libtorch
+  // 1.13 sends nothing else for this.
   if (!waits_.empty()) EndWait(client);
   const auto& texts = request.texts;
   const auto reply = [&](std::string bytes) { replies->push_back({client, std::move(bytes)}); };

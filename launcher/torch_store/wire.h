@@ -3,8 +3,8 @@
 // There are two dialects. libtorch 1.13 and 2.0 send requests at once; libtorch 2.1 and newer first
 // send a validation, and number the operations differently. The first bytes show the dialect.
 //
-// A request is one byte for the operation, then its arguments. Numbers are in host byte order. A
-// text follows its length, a list its count, each of 64 bits.
+// A request is one byte for the operation, then its arguments. Numbers are in host byte order.
+// Before each text stands its length, and before each list its count, both as 64 bits.
 //
 // Pure. Trusts no input: lengths and counts are bounded before use.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_WIRE_H_

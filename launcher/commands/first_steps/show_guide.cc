@@ -32,8 +32,8 @@ std::vector<std::string> YamlFiles() {
   return names;
 }
 
-// Files with a key `command` at the top level. Other YAML files are no job files, except the one
-// that `ddprun init` writes: it is one even if it cannot be read.
+// Files with a key `command` at the top level, and a job.yaml that cannot be read, because `ddprun
+// init` writes this name. Other YAML files are no job files.
 std::vector<FoundJob> JobFiles(const Host& host) {
   std::vector<FoundJob> found;
   for (const std::string& name : YamlFiles()) {

@@ -36,7 +36,7 @@ void Errands::Take(std::uint64_t number, const absl::StatusOr<std::string>& answ
   auto found = pending_.extract(number);
   if (found.empty()) return;  // after End
   Errand& errand = found.mapped();
-  errand.thread.join();  // it ends with the Post of this call
+  errand.thread.join();  // it ends right after it has posted this call
   {
     const std::lock_guard lock(mutex_);
     numbers_answered_.erase(number);

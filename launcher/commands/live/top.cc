@@ -92,7 +92,8 @@ class Top {
     loop_.Quit();
   }
 
-  // No screen before the first status: until then the command fails like the others.
+  // There is no screen before the first status: until then the command fails like the other
+  // commands.
   void TakeStatus(const absl::StatusOr<std::string>& status) {
     absl::Status problem = status.status();
     if (status.ok() && terminal_ == nullptr) problem = CheckThatJobExists(command_, *status);

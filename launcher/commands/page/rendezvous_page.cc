@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-// Unsent data for one viewer: the state of a large job after its history.
+// The limit for unsent data of one viewer: enough for the history and the state of a large job.
 constexpr std::size_t kMostUnsentBytes = 4 << 20;
 
 http::LogService LogsOf(JobLoop* loop) {

@@ -6,8 +6,8 @@
 namespace ddprun {
 
 // Call it when an agent gives up because its rendezvous, on the node of the batch script, does not
-// answer. Waits up to eleven minutes until Slurm has noticed the loss of that node, and requeues
-// the job. False: not requeued, for example because the node is well.
+// answer. Waits for about 11 minutes at most until Slurm has noticed the loss of that node, and
+// requeues the job. False: not requeued, for example because the node is well.
 bool RequeueWithoutBatchHost();
 
 }  // namespace ddprun

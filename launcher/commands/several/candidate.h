@@ -1,5 +1,5 @@
-// Candidate: the parts of `ddprun rendezvous --etcd` besides its server: the connection to etcd,
-// the job records there, and the loop that makes this process lead or stand by.
+// Candidate: the parts of `ddprun rendezvous --etcd` besides its server. They are the connection to
+// etcd, the job records there, and the loop that makes this process lead or stand by.
 //
 // It leads at most once. After that, unless it was asked to end, the process executes itself again
 // and stands by. So no state of its earlier leadership is left over.
@@ -35,8 +35,8 @@ class Candidate {
   // On any thread; must only enqueue. The first call counts.
   using OnEnd = std::function<void(End)>;
 
-  // InvalidArgument, for people: etcd is not only on this host, and other hosts would get an
-  // address that only this host reaches. `host`: where the server will listen.
+  // InvalidArgument, for people: other hosts may share this etcd, and would get an address that
+  // only this host reaches. `host`: where the server will listen.
   static absl::Status CheckAdvertised(const EtcdConfig& config, const std::string& host);
 
   // Reads the files, and opens no connection yet. `credentials`: of the server.
@@ -51,7 +51,7 @@ class Candidate {
   void Start(RendezvousServer* server, const std::string& host, int ousted);
   // Hands over. OnEnd follows: at once if another rendezvous stands by, else within a second.
   void Resign();
-  // Before the server's end. Idempotent.
+  // Call it before the server's end. Idempotent.
   void Stop();
 
  private:

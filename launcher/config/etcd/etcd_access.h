@@ -26,7 +26,7 @@ struct EtcdAccess {
   bool operator==(const EtcdAccess&) const = default;
 };
 
-// /NAME, not too long.
+// True for /NAME of at most 200 bytes, without a slash at the end.
 bool IsEtcdPrefix(absl::string_view text);
 std::string ExpectedEtcdPrefix();  // "expected ...", for errors
 

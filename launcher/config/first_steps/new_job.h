@@ -38,9 +38,9 @@ class NewJobDialog {
   std::size_t next_ = 0;               // into the table of questions
 };
 
-// The text of a job file with all settings of `draft`. If `draft` does not set restarts, the file
-// does. Other settings for a first job stand in it as comments. `draft` may have only the keys of
-// the questions and of InitFlags().
+// The text of a job file with all settings of `draft`. If `draft` does not set
+// restart.max_restarts, the file sets it to 3. Other settings for a first job are in the file as
+// comments. `draft` may have only the keys of the questions and of InitFlags().
 std::string NewJobFile(const JobDraft& draft);
 
 }  // namespace ddprun

@@ -122,7 +122,7 @@ struct OperatorCommand {
   };
   Kind kind = Kind::kStatus;
   std::string endpoint;              // HOST:PORT, several of them with commas, or unix:/PATH
-  std::optional<EtcdAccess> etcd{};  // given: this etcd, at `endpoint`, knows the rendezvous
+  std::optional<EtcdAccess> etcd{};  // given: `endpoint` is this etcd, which names the rendezvous
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
   CredentialsConfig credentials;
   bool insecure = false;                           // the rendezvous on loopback has no credentials
@@ -135,7 +135,7 @@ struct OperatorCommand {
   bool save = false;                               // kStop
   bool wait = true;                                // kStop: until the job has ended
   bool follow = false;                             // kEvents, kLogs
-  std::optional<std::chrono::milliseconds> since;  // kEvents; kLogs: nothing much older
+  std::optional<std::chrono::milliseconds> since;  // how far back; kEvents, kLogs (about)
   bool trace = false;                              // kEvents: as one trace
   Logs logs{};                                     // kLogs
   int verbosity = 0;

@@ -90,8 +90,8 @@ absl::string_view BashArgument(CompletedArgument argument) {
   return "-W ''";
 }
 
-// For both shells. The status is one line of JSON. Names with other characters than these are left
-// out: bash would expand them, and anybody may name a job $(reboot).
+// For both shells. The status is one line of JSON. Leaves out names with characters that the
+// pattern `name` does not have: bash would expand them, and anybody may name a job $(reboot).
 constexpr absl::string_view kAsk =
     R"sh(# What the rendezvous of the command line knows: `jobs`, `nodes`, or `ranks` of the job named there,
 # else of all. Nothing where none answers within a second.

@@ -1,5 +1,5 @@
-// The tables of flags, and the reader of flags and environment variables. A new flag is one row in
-// flags.cc; operators' commands have theirs in operator_options.cc. Only flag_reader.cc uses CLI11.
+// The tables of flags, and the reader of flags and environment variables. A new flag is one row: in
+// flags.cc, or in operator_options.cc for an operator's command. Only flag_reader.cc uses CLI11.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_FLAGS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_FLAGS_H_
 

@@ -60,7 +60,7 @@ constexpr FlagSpec kCommonFlags[] = {
     {"version", 0, "", FlagEffect::kImmediate, "", "", "print the version"},
 };
 
-// Of the agents' --rdzv-backend, as torchrun has them.
+// The other values of an agent's --rdzv-backend. With them the endpoint is the rendezvous.
 constexpr absl::string_view kOtherBackends[] = {"c10d", "static", "ddprun"};
 
 constexpr FlagSpec kStatusFlags[] = {

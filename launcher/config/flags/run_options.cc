@@ -161,7 +161,7 @@ class RunOptions {
     ApplyModule();
   }
 
-  // Before the endpoint is read: an etcd has another port.
+  // Call it before the endpoint is read: the default port of an etcd is another one.
   void TakeBackend() {
     const GivenFlag* const backend = reading_.Find("rdzv-backend");
     if (backend == nullptr) return;

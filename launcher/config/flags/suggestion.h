@@ -9,9 +9,10 @@
 
 namespace ddprun {
 
-// The candidate nearest to `word`: either `word` abbreviates it, or at most a third of its letters
-// differ. A letter that is added, dropped or changed counts as one difference; so do two swapped
-// neighbours. "": no candidate is near.
+// The candidate nearest to `word`. A candidate is near if it begins with `word`, of at least 4
+// letters, or if the two differ by at most a third of the letters of `word` (at least 1). A letter
+// that is added, dropped or changed counts as one difference; so do two swapped neighbours. "": no
+// candidate is near.
 std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
 
 // "; did you mean NAME?" with the nearest candidate, or "".

@@ -55,9 +55,9 @@ void ReadHostsFile(absl::string_view text, KubernetesPod* pod) {
   }
 }
 
-// The host names of a JobSet's pods are JOBSET-GROUP-JOB-INDEX; all Jobs of a group are one job.
-// A manifest that does not tell the JobSet's name (`jobset` is "") may still have it as the name of
-// the service, as JobSet does by default: then the pod is named as a JobSet's, for errors alone.
+// The host names of a JobSet's pods are JOBSET-GROUP-JOB-INDEX; all Jobs of a group are one job. If
+// the manifest does not give the JobSet's name (`jobset` is ""), the name may still be the
+// service's, as is JobSet's default. Then only the pod's kind is set, for the text of errors.
 void ReadJobSet(const std::string& jobset, KubernetesPod* pod) {
   const auto group = SplitIndex(pod->set);
   if (!group) return;

@@ -18,7 +18,7 @@ namespace ddprun {
 // terminationGracePeriodSeconds. The checkpoint and the workers' end have to fit into that time.
 inline constexpr std::chrono::milliseconds kPodSaveTimeout = std::chrono::seconds(20);
 inline constexpr std::chrono::milliseconds kPodStopGrace = std::chrono::seconds(5);
-// Time limit for the pod with the rendezvous to run, or to run again. Kubernetes may have to
+// Time limit for the pod with the rendezvous to start, or to start again. Kubernetes may have to
 // schedule the pod and pull its image.
 inline constexpr std::chrono::milliseconds kPodWait = std::chrono::minutes(10);
 
@@ -45,13 +45,14 @@ struct KubernetesPod {
 // variable with an unexpected value.
 absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host);
 
-// In any pod of Kubernetes, with or without an index: sets the time limits that the user left open,
-// so that they fit into the 30 s between SIGTERM and SIGKILL of a pod.
+// In any pod of Kubernetes, with or without an index: sets the time limits that the user left open.
+// They fit into the 30 s between SIGTERM and SIGKILL of a pod.
 void FitIntoPodsGrace(const Host& host, JobDraft* draft);
 
-// Sets in `draft` the settings that the user left open: the rendezvous on index 0, its id, this
-// pod's address, and the workers. With --standalone, --master-addr or --node-rank it sets only the
-// workers. The error is for the user, with the lines to add to the manifest.
+// Sets in `draft` the settings that the user left open: the rendezvous on index 0, its id, the time
+// limits for reaching it (kPodWait), this pod's address, and the workers. With --standalone,
+// --master-addr or --node-rank it sets only the workers. The error is for the user, with the lines
+// to add to the manifest.
 absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool insecure,
                              JobDraft* draft);
 

@@ -33,7 +33,7 @@ struct VisibleGpus {
   // True: they are MIG instances. CUDA shows only the first instance to a process, so each worker
   // needs its own CUDA_VISIBLE_DEVICES.
   bool are_instances = false;
-  // The GPU of each: an index into `gpus`. nullopt: not known.
+  // The GPU of each visible device: an index into `gpus`. nullopt: not known.
   std::vector<std::optional<std::size_t>> owners{};
 };
 

@@ -103,8 +103,8 @@ absl::StatusOr<std::vector<int>> NodesOfGpus(const std::string& mode, const std:
   return nodes;
 }
 
-// Uses node 0 if the kernel reports none, as torchrun does. On a machine with several nodes that
-// may be wrong.
+// Uses node 0 if the kernel reports none, as torchrun does. If the machine has several nodes this
+// may be wrong, so it adds a warning.
 void TakeNodeZero(const std::vector<Cpu>& cpus, NumaBinding* binding, std::vector<int>* nodes) {
   const bool is_certain = std::all_of(
       cpus.begin(), cpus.end(), [&](const Cpu& cpu) { return cpu.node == cpus.front().node; });

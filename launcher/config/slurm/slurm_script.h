@@ -25,8 +25,8 @@ std::string BashWord(absl::string_view text);
 // Quotes any text without line breaks as one word on an #SBATCH line.
 std::string SbatchWord(absl::string_view text);
 
-// Parses --time: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. nullopt: no limit, or
-// another form, which sbatch checks.
+// Parses --time: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. nullopt: 0, which is no
+// limit, or another form.
 std::optional<std::chrono::seconds> ParseSlurmTime(absl::string_view text);
 
 std::string SlurmScript(const SlurmJob& job);

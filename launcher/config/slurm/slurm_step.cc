@@ -149,7 +149,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
         step.nodes == 1 ? " node" : " nodes", ", as in a heterogeneous job: ask for all nodes in ",
         "one part, or give --rdzv-endpoint, --rdzv-id and --nnodes"));
   }
-  // With the job id, because the next submission uses a given name again, with restart count 0.
+  // Appends the job id, because the next submission has the same name again, with restart count 0.
   rendezvous.id =
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
   if (!given("save_timeout")) config.spec.save_timeout = kSlurmSaveTimeout;

@@ -36,9 +36,10 @@ std::string FirstHost(absl::string_view hosts);
 int SlurmPort(absl::string_view job_id);
 inline constexpr int kSlurmSparePorts = 3;
 // Sets in `draft` the settings that the user left open: the rendezvous, its id and MUNGE, the
-// nodes, this node's rank, the workers, and time limits that fit into Slurm's KillWait. If the
-// draft names the rendezvous, it sets only the workers, and also MUNGE if one of the nodes starts
-// the rendezvous. In a step of one node it sets no rendezvous. The error is for the user.
+// nodes, this node's rank, the workers, and time limits that fit into Slurm's KillWait. It appends
+// the Slurm job's id to an id that the user gave. If the draft names the rendezvous, a master
+// address or a node rank, it sets only the workers, and also MUNGE if one of the nodes starts the
+// rendezvous. In a step of one node it sets no rendezvous. The error is for the user.
 absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, JobDraft* draft);
 
 }  // namespace ddprun

@@ -33,7 +33,8 @@ class NobodyClient final : public RendezvousClient {
   const std::string reason_;
 };
 
-// How a rendezvous is started on this host. FailedPrecondition: it must not be.
+// The arguments that start a rendezvous on this host. FailedPrecondition: it must not be started
+// here.
 absl::StatusOr<std::vector<std::string>> ArgumentsOf(const JobConfig& config,
                                                      const std::string& node_address) {
   const auto own = OwnAddress(node_address);

@@ -1,9 +1,9 @@
 // EtcdMeeting: with --rdzv-backend etcd, finds the rendezvous at which the agents of a job meet:
 // the one that etcd names, or one that an agent starts.
 //
-// An agent starts `ddprun rendezvous --etcd --until-idle` on a free port of its host (MeetingSearch
-// decides who, and when). This process is detached from the agent, takes over if nobody leads, and
-// ends by itself after the job.
+// An agent starts `ddprun rendezvous --etcd --until-idle` on a free port of its host. MeetingSearch
+// decides which agent does this, and when. The started process is detached from the agent, takes
+// over if nobody leads, and ends by itself after the job.
 //
 // The loop's thread only; another thread reads etcd.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_ETCD_MEETING_H_
@@ -34,8 +34,8 @@ class EtcdMeeting {
 
   // `node_address`: at which others reach this host. `claimant`: as in MeetingSearch. `log_file`:
   // of a started rendezvous. `loop` must outlive the result. May block on a name server. Errors,
-  // for people: FailedPrecondition for an etcd to which others could write, and for a rendezvous
-  // here that would be open to others.
+  // for people. FailedPrecondition: others could write to this etcd, a rendezvous here would be
+  // open to others, or a file of etcd or of the credentials is unusable.
   static absl::StatusOr<std::unique_ptr<EtcdMeeting>> Create(const JobConfig& config,
                                                              const std::string& node_address,
                                                              std::string claimant,
@@ -87,9 +87,9 @@ class EtcdMeeting {
   OnMoved on_moved_;
   std::string endpoint_;     // of the next attempt; "": none
   std::string why_nowhere_;  // for people
-  std::string logged_;       // how the rendezvous that was started last ended, for people
+  std::string logged_;       // the last logged end of a rendezvous started here
   std::shared_ptr<const auth::ClientCredentials> credentials_;
-  bool asking_ = false;  // etcd
+  bool asking_ = false;  // a request to etcd is in progress
   EventLoop::TimerId timer_ = 0;
   DetachedProcess process_;
   OffLoop asks_;

@@ -3,9 +3,10 @@
 //
 // While the rendezvous answers the agent, the agent does not ask etcd. Otherwise it reads two keys
 // repeatedly. The leader key names the rendezvous. The start key decides which agent starts the
-// next one: if there is no leader, or the leader does not answer, an agent claims the start by a
-// guarded write of that key. A claim that is newer than the leader key is valid for kClaimLasts.
-// During this time the other agents wait for the rendezvous that the claimant starts.
+// next one. If there is no leader, or the leader does not answer, an agent writes its name to the
+// start key: it claims the start. This write is guarded by the revision that the agent has read. A
+// claim that is newer than the leader key is valid for kClaimLasts. During this time the other
+// agents wait for the rendezvous that the claimant starts.
 //
 // A start that was not needed does no harm: that rendezvous stands by, and ends.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_SEARCH_H_
@@ -75,7 +76,7 @@ class MeetingSearch {
   const bool may_start_;
   Seen seen_;
   bool hears_ = false;         // there is a session with at least one message
-  bool heard_leader_ = false;  // the present leader, at least once
+  bool heard_leader_ = false;  // the present leader has sent a message
   bool refused_ = false;       // nobody listened at the present leader's endpoint
   TimePoint silent_since_;     // the newest message, loss of a session, or change of the leader
   TimePoint last_read_{};

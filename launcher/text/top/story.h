@@ -13,7 +13,8 @@ namespace ddprun::top {
 // "Running", "Hung", "Failed": one word.
 std::string StateWord(const JobRow& job);
 
-// kBad: needs attention. kBusy: in transition, or slow to move. kGood: trains. kQuiet: ended well.
+// kBad: needs attention. kBusy: in transition, slow to move, or preempted. kGood: trains. kQuiet:
+// ended well.
 Style MoodOf(const JobRow& job);
 
 // The urgency of a job; 0: look at it first.

@@ -49,7 +49,7 @@ std::string WithUnit(absl::string_view text) {
 }
 
 std::string WithEtcdPorts(absl::string_view endpoints) {
-  // The next reader reports a text that is no list of endpoints.
+  // If the text is no list of endpoints, the reader of the key reports this.
   return ParseEndpoints(std::string(endpoints), 1, kEtcdPort).value_or(std::string(endpoints));
 }
 
