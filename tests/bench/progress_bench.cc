@@ -1,5 +1,5 @@
 // The cost of the progress page for each collective. Compares two process groups whose collectives
-// complete at once: one records each collective in the page, the other does not. Prints medians;
+// complete at once. One records each collective in the page, the other does not. Prints medians;
 // exit code 1 if the goal is missed.
 #include <torch/types.h>
 

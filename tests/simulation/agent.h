@@ -1,5 +1,5 @@
-// The process of an agent, and all that belongs to it: the shipped Supervisor, a client that
-// connects again after each loss, worker processes, and a guardian that outlives the agent.
+// The process of an agent with its guardian and its workers. It has the shipped Supervisor, and a
+// client that connects again after each loss. The guardian outlives the agent.
 #ifndef DDPRUN_TESTS_SIMULATION_AGENT_H_
 #define DDPRUN_TESTS_SIMULATION_AGENT_H_
 

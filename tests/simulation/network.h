@@ -1,6 +1,6 @@
-// The network between agents and the rendezvous. Sessions keep the order of messages in each
-// direction, as TCP does. Links delay messages, and can be cut in one direction or both, and
-// healed.
+// The network between agents and the rendezvous: sessions over links that can be cut. Sessions keep
+// the order of messages in each direction, as TCP does. Links delay messages. A link can be cut in
+// one direction or both, and healed.
 #ifndef DDPRUN_TESTS_SIMULATION_NETWORK_H_
 #define DDPRUN_TESTS_SIMULATION_NETWORK_H_
 

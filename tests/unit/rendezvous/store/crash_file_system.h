@@ -45,9 +45,8 @@ class CrashFileSystem : public FileSystem {
   // While the lock is held, every operation waits.
   [[nodiscard]] std::unique_lock<std::mutex> Pause() const { return std::unique_lock(mutex_); }
 
-  // From now on the files are those that the next process finds: after a power loss if
-  // `power_loss`, else after SIGKILL. Forgets the fault and the crash, and counts operations from 1
-  // again.
+  // Makes the files that the next process finds: after a power loss if `power_loss`, else after
+  // SIGKILL. Forgets the fault and the crash, and counts operations from 1 again.
   void Restart(bool power_loss);
 
   // The current bytes of a file ("": there is none), and a way to damage them.
