@@ -1,6 +1,6 @@
 """Hosts for campaigns: network namespaces behind a router that drops packets for a cut, and disks that are files.
 
-The names of namespaces and mounts begin with a prefix of their campaign, so that several campaigns can run at once. A
+The names of namespaces begin with a prefix of their campaign, so that several campaigns can run at once. A
 guard process thaws the disks and removes everything when this process ends, also by Ctrl-C or SIGKILL.
 """
 import errno

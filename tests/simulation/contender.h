@@ -39,8 +39,8 @@ class Contender {
   // Writes the state of the job, after all earlier writes. Calls `kept` when etcd has it.
   void Write(std::shared_ptr<const Etcd::Stored> state, std::function<void()> kept);
 
-  // Report the term to all agents, or to one agent that asked. Nothing, unless this one leads and
-  // may speak.
+  // Report the term to all agents, or to one agent that asked. Do nothing unless this one leads
+  // and may speak.
   void TellAgents();
   void TellAgent(int agent);
 

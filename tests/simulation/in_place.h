@@ -50,7 +50,7 @@ class InPlace {
     RankState state{};  // its parameters may already be partly those of the next step
     RankState next{};
     bool finished = false;        // it has finished a step of this generation
-    std::vector<Digest> older{};  // all ranks' generators at the last step that all ranks saved
+    std::vector<Digest> older{};  // all ranks' generators, from the last load or joint save
     bool asked = false;           // it was asked to leave
     bool in_time = true;          // false: another worker held the folder's lock for too long
     int turn = 0;                 // number of its newest task; older tasks are dropped
