@@ -1,5 +1,6 @@
-// BenchServer: the server under load, in its own process: `ddprun rendezvous`, or the floor server
-// to which it is compared. Also helpers of benchmarks for connecting to it.
+// BenchServer: the server of a benchmark, in a process of its own. The server is `ddprun
+// rendezvous`, or the floor server to which the benchmark compares it (floor_server.h). Also
+// helpers of benchmarks to connect to a server.
 #ifndef DDPRUN_TESTS_BENCH_BENCH_SERVER_H_
 #define DDPRUN_TESTS_BENCH_BENCH_SERVER_H_
 
@@ -22,13 +23,14 @@ double CpuSeconds(clockid_t clock);
 
 class BenchServer {
  public:
-  // `argv` must take --port-file and print "listening". Returns when the server listens; ends the
-  // program if it does not. The server ends with this process at the latest.
+  // The program of `argv` must take --port-file and print "listening". Returns when the server
+  // listens; ends this program if that takes a minute. The server ends with this process at the
+  // latest.
   explicit BenchServer(std::vector<std::string> argv);
   ~BenchServer();
 
   std::string endpoint() const;
-  // The port of the page; the server must have --http.
+  // The port of the page; `argv` must have --http.
   int http_port() const;
   double cpu_seconds() const { return CpuSeconds(clock_); }
   // Resident memory: now, and the maximum since ForgetPeak().
@@ -48,11 +50,11 @@ std::vector<std::string> RendezvousCommand(const std::vector<std::string>& argum
                                            const std::string& ddprun = DDPRUN_BIN_DIR "/ddprun",
                                            const std::string& address = "127.0.0.1");
 
-// Opens this many connections. Ends the program if that takes a minute.
+// Opens this many connections. Ends the program if one needs more than a minute.
 std::vector<std::shared_ptr<grpc::Channel>> OpenChannels(
     const std::string& endpoint, int count, const auth::ClientCredentials* credentials);
 
-// Returns when the rendezvous at `endpoint` leads; ends the program if it does not.
+// Returns when the rendezvous at `endpoint` leads; ends the program if that takes a minute.
 void AwaitLeader(const std::string& endpoint, const auth::ClientCredentials* credentials);
 
 // Raises the limit of descriptors for thousands of connections.

@@ -5,16 +5,16 @@
 // measures how fast the file is written in the background, compared with a plain sequential write
 // with fsync of the same bytes.
 //
-// The second part has two ranks, on one node and then on two. It measures how long load_latest()
-// takes, compared with a broadcast of the same bytes by Gloo. On two nodes it also measures an
-// encrypted restore, as in a job with credentials, compared with one without encryption. The state
-// lies in /dev/shm, as snapshots do, and the parameters' memory is in use.
+// The second part has two ranks: first as on one node, then as on two nodes. It measures how long
+// load_latest() takes, compared with a broadcast of the same bytes by Gloo. As on two nodes it also
+// measures an encrypted restore, as in a job with credentials, compared with a restore without
+// encryption. The state lies in /dev/shm, as snapshots do, and the parameters' memory is in use.
 //
 //   checkpoint_bench [--folder /var/tmp] [--mib 1024] [--rounds 3] [--only save|restore]
 //                    [--device cpu|cuda]      of the first part's state; the second is on the CPU
 //
 // The ranks of the second part are workers of the ddprun beside this program.
-// Prints medians and PASS or FAIL for each bound. Exits 1 if one is not met.
+// Prints medians, and PASS or FAIL for each bound. Exits 1 if a bound is not met.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -5,10 +5,10 @@ simpler methods.
 Two ranks run on this machine under ddprun, with Gloo over the loopback device, one thread each, and batches of 64 for
 each rank. All contestants use SGD, the same data and the same start, and reset the gradients before each step. Equal
 losses after the last step show that contestants computed the same. (On a GPU the losses are only about equal, because
-the order of its sums changes.) A round is one job of each contestant; the order of the contestants changes from round
+a GPU adds in a changing order.) A round is one job of each contestant; the order of the contestants changes from round
 to round. The result of a job is the median of its steps after the warm-up. The table has the median and the extremes
-over the rounds. A ratio in the table is the median of the ratios of the rounds, because a disturbance of a round
-affects both sides.
+over the rounds. A ratio in the table is the median of the ratios of the rounds, because a disturbance usually affects
+both contestants of a round.
 
 Contestants (view: with gradient_as_bucket_view):
   C++ ddp, ddp view        this library
@@ -25,8 +25,8 @@ usage: tests/bench/ddp_bench.py [--models mnist,mlp-3m,mlp-25m] [--rounds N] [--
            [--ddprun PATH] [--python PATH] [--ranks N] [--backend gloo|nccl] [--device cpu|cuda]
            [--only ddp|page]
 --only ddp: only C++ ddp and Python's. No goals, because the goals are for two ranks on a CPU with Gloo.
---only page: only C++ ddp and C++ no page, with their goal.
-Needs python3-torch, or another torch of --python. Exit code 1 if a goal is missed.
+--only page: only C++ ddp and C++ no page, with their goal for mlp-3m.
+Needs python3-torch, or a torch that the Python of --python can import. Exit code 1 if a goal is missed.
 """
 import argparse
 import json

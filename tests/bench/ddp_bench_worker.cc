@@ -4,15 +4,15 @@
 //   ddp_bench_worker MODEL CONTESTANT WARMUP STEPS [BACKEND DEVICE]     under a launcher
 //
 // BACKEND and DEVICE are those of ddp::Options, by default "gloo" and "cpu". On a GPU a step ends
-// when the device has done it.
+// when the device has done all its work.
 //
 // Rank 0 prints one line of JSON:
-//   steps_ms    of each of STEPS steps, after WARMUP others
+//   steps_ms    the length of each of STEPS steps, after WARMUP others
 //   loss        of the last step; equal losses show that contestants computed the same
-//   parameters  how many the model has
+//   parameters  the number of the model's parameters
 //   comm_ms     how long communication went on in a step; 0: not measured
 //   hidden_ms   how much of this communication went on while gradients were computed
-//   sent_bytes  by this process over TCP, of each step
+//   sent_bytes  sent by this process over TCP in each step
 #include <ddp/ddp.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>

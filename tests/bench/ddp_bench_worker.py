@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Python's contestants of ddp_bench.py. ddp_bench_worker.cc describes work and output.
+"""Python's contestants of ddp_bench.py. ddp_bench_worker.cc describes the work and the output.
 
 usage: ddp_bench_worker.py MODEL ddp|ddp-view WARMUP STEPS [BACKEND DEVICE]     under a launcher
 """

@@ -1,33 +1,33 @@
 #!/usr/bin/python3
 """How much of its training a job keeps while workers are killed again and again.
 
-A random one of two workers is killed (SIGKILL) after gaps that are drawn from an exponential
-distribution of mean 30, 15 and 8 s, under
+A job of two workers loses a random worker (SIGKILL) again and again. The gaps between the kills are drawn from an
+exponential distribution with a mean of 30, 15 or 8 s. The contenders are
     C++ in place        ddprun --warm recovery_worker: the other worker stays
     C++ warm            ddprun --warm --in-place-timeout 0 recovery_worker
     C++ cold            ddprun --in-place-timeout 0 recovery_worker
     Python preloaded    ddprun --warm --preload torch,... ettr_worker.py
     Python cold         ddprun ettr_worker.py
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 ettr_worker.py
-with the same seeds, and so the same times and killed ranks, for all. A kill may come while workers start or standbys
-load. If the chosen rank has no process at that moment, the other rank is killed. If neither has one, the kill counts as
-missed. The C++ worker restores from snapshots in memory; the Python script, which reports nothing to its launcher,
-restores from files of torch.save.
+All have the same seeds, and so the same times and ranks of the kills. A kill may come while workers start or standbys
+load. If the chosen rank has no process at that moment, the other rank is killed. If neither rank has one, the kill
+counts as missed. The C++ worker restores from snapshots in memory. The Python script reports nothing to its launcher,
+and restores from files of torch.save.
 
 The figure of a cell is the effective training time ratio:
-    steps kept per second of the cell, from the first step on all ranks to one mean gap after the last
-    kill, over steps per second of an undisturbed run of the same contender.
-A step that was rolled back and repeated counts once. Every step lasts STEP_MS (80 ms), like a process that waits for
-its GPU. Otherwise the result would show the speed of the shared machine, which changes by more than the compared
-differences.
+    steps kept per second, from the first step to one mean gap after the last kill,
+    over steps per second of an undisturbed run of the same contender.
+A cell is one contender with one mean gap. A step that was rolled back and repeated counts once. Every step lasts
+STEP_MS (80 ms), like a process that waits for its GPU. Otherwise the result would show the speed of the shared machine,
+which changes by more than the compared differences.
 
-Five more kills are planned than must hit. The exit code is 1, with the reasons, if fewer kills hit in a cell, if a
-contender is further behind torchrun than allowed_behind() says, or if a figure is below LEAST.
+The exit code is 1, with the reasons, in three cases: fewer than 15 kills hit in a cell (with fewer --kills: not all of
+them), a contender is further behind torchrun than allowed_behind() says, or a figure is below LEAST.
 
 usage: tests/bench/ettr_bench.py [--bin build/bin] [--gaps 30,15,8] [--kills 20] [--seed 1]
        [--undisturbed 30] [--results FILE] [--only NAME,...]
 With --results each figure is appended to FILE at once, and figures already in FILE are not measured again: an
-interrupted run continues where it stopped. A full run takes 87 minutes; --kills 4 --gaps 8 takes 5. Needs
+interrupted run continues where it stopped. A full run takes 87 minutes; --kills 4 --gaps 8 takes 6. Needs
 python3-torch.
 """
 import argparse

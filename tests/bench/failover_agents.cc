@@ -1,5 +1,5 @@
-// The simulated agents of tests/bench/failover_bench.py: follow several rendezvous until SIGTERM,
-// and print what happens as lines of JSON (following_agents.h).
+// The simulated agents of tests/bench/failover_bench.py, which follow several rendezvous until
+// SIGTERM. Reports what happens as lines of JSON (following_agents.h).
 //
 //     build/bin/failover_agents --endpoints H1:P,H2:P,H3:P --agents 256 --job NAME
 #include <CLI/CLI.hpp>

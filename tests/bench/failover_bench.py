@@ -5,20 +5,20 @@
     tests/bench/failover_bench.py --agents 4096 --channels 64 --rounds 5
     tests/bench/failover_bench.py --alone                  one rendezvous without etcd, for comparison
 
-Each host is a network namespace. Three hosts, the heads, have a member of etcd and a `ddprun rendezvous --etcd` each.
-Three nodes have a real agent and two workers each. One host has the simulated agents (build/bin/failover_agents). A
-round breaks the leading rendezvous:
+Each host is a network namespace. Three hosts, the *heads*, have a member of etcd and a `ddprun rendezvous --etcd` each.
+Three more hosts have a real agent with two workers each. One host has the simulated agents (build/bin/failover_agents).
+A round breaks the leading rendezvous:
 
     kill      kill -9
-    power     its host's link is down, then everything on it is killed: no reset gets out. etcd's leader is elsewhere
+    power     its host's link is cut, then its processes are killed: no TCP reset gets out. etcd's leader is elsewhere
     both      like power, but etcd's leader is on the same host
     handover  SIGTERM
 
-It measures the time until every simulated agent has an acknowledgement under the new term, and the log of every real
-agent says that it has heard the new leader. No worker may end: the benchmark counts the files of real workers, and
-checks the messages to simulated agents. Then the host comes back, and the next round begins. Prints a table; exits 1 if
-a goal was missed. The table also has the CPU time of the next leader and of all simulated agents, in ms: they all share
-this machine, while real agents have hosts of their own.
+The benchmark measures the time until every simulated agent has an acknowledgement under the new term, and every real
+agent has logged that it has heard the new leader. No worker may end: the benchmark counts the files of real workers,
+and checks the messages to simulated agents. Then the host comes back, and the next round begins. Prints a table; exits
+1 if a goal was missed. The table also has the CPU time of the next leader and of all simulated agents, in ms, because
+here they share one machine. Real agents have hosts of their own.
 """
 import argparse
 import json

@@ -20,7 +20,8 @@ using OnDone = std::function<void(bool ok)>;
 
 class FollowingAgent {
  public:
-  // `stubs`: one for each rendezvous. All that the pointers point to outlives the agent.
+  // `stubs`: one for each rendezvous; its index is the *place* of the rendezvous. All that the
+  // pointers point to outlives the agent.
   FollowingAgent(FollowingAgents* owner, int index, std::vector<v1::Rendezvous::Stub*> stubs,
                  FollowingAgents::Queue* queue);
   ~FollowingAgent();
@@ -54,7 +55,7 @@ class FollowingAgent {
   FollowingAgents::Queue* const queue_;
   v1::Header header_;
   std::vector<std::shared_ptr<FollowCall>> follows_;  // by place; null: begins again soon
-  std::vector<std::shared_ptr<Session>> waiting_;     // by place: sessions with standbys, or null
+  std::vector<std::shared_ptr<Session>> waiting_;     // by place: waiting sessions, or null
   std::shared_ptr<Session> session_;                  // null: no leader is known
   int leader_ = -1;                                   // the leader's place
   std::uint64_t term_ = 0;                            // the highest one seen

@@ -1,7 +1,8 @@
 // FollowingAgents: N simulated agents of one job in this process that follow several rendezvous
-// like real agents (docs/ha.md). Each keeps a Follow call to every rendezvous, a session with the
-// leader, and a waiting session with each standby. It obeys no term below the highest that it has
-// seen. The workers are simulated, and never fail.
+// like real agents (docs/ha.md). Each agent keeps a Follow call to every rendezvous, a session with
+// the leader, and a waiting session with each waiting rendezvous: it sends nothing there until that
+// rendezvous leads. It obeys no term below the
+// highest that it has seen. The workers are simulated, and never fail.
 //
 // The program failover_agents runs them for tests/bench/failover_bench.py.
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
@@ -51,7 +52,8 @@ class FollowingAgents {
 
  private:
   friend class FollowingAgent;
-  // Used by one thread. gRPC's timers cost as much as messages, so all agents of a queue share one.
+  // Used by one thread. A timer of gRPC costs as much as a message, so all agents of a queue share
+  // one timer.
   class Timers {
    public:
     using Clock = std::chrono::steady_clock;
@@ -79,7 +81,7 @@ class FollowingAgents {
   void OnFollowing(int change);               // number of Follow calls that have begun or ended
   void OnWaiting(int change);                 // the same for waiting sessions
   void OnStarted();                           // an agent's workers train
-  void OnAcknowledged(std::uint64_t term);    // an agent's first one under this term
+  void OnAcknowledged(std::uint64_t term);    // an agent's first acknowledgement of this term
   void OnDisturbed(const std::string& what);  // an agent's workers would have ended
   void TellIfSteady();                        // with mutex_ held
 
@@ -94,7 +96,7 @@ class FollowingAgents {
   int waiting_ = 0;
   int started_ = 0;
   int disturbed_ = 0;
-  std::map<std::uint64_t, std::vector<std::int64_t>> acknowledged_;  // by term: the times
+  std::map<std::uint64_t, std::vector<std::int64_t>> acknowledged_;  // times, by term
 };
 
 }  // namespace ddprun

@@ -2,13 +2,13 @@
 """What an operator learns about a hanging training, and when: under ddprun and under torchrun.
 
 Both start the same unmodified Python script with two ranks, side by side. Rank 1 trains for some seconds and then
-sleeps for ever in its data loader, so that rank 0 waits in an all-reduce. Neither launcher gets a limit. ddprun gets
---auto-step, because otherwise it does not know the steps of such a script. The clock begins when the rank falls asleep.
-A launcher is ended after its first message, or after --cap seconds. Then the table and ddprun's whole report are
+sleeps for ever in its data loader, so that rank 0 waits in an all-reduce. No flag sets a limit for a hang. ddprun gets
+--auto-step, because otherwise it does not know the steps of such a script. The clock begins when rank 1 falls asleep.
+A launcher is ended 3 s after its first message, or after --cap seconds. Then the table and ddprun's whole report are
 printed.
 
 usage: tests/bench/hang_bench.py [--bin build/bin] [--cap 300]
-Needs python3-torch. Exit code 1 if ddprun does not name the rank, or takes longer than 33 s: its limit
+Needs python3-torch. Exit code 1 if ddprun does not name rank 1 and its function, or takes longer than 33 s: its limit
 is 30 s, and a heartbeat comes once a second.
 """
 import argparse

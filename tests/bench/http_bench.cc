@@ -4,10 +4,13 @@
 //     build/bin/http_bench                          64 jobs of 64 nodes, 256 viewers
 //     build/bin/http_bench --jobs 4 --nodes 16 --seconds 2 --turns 2 --viewers 16
 //
-// Heartbeats are measured in slices of 2 s, without scrapes and with one scrape a second. The
-// daemon's CPU time is measured in turns, without and with viewers: half of the viewers look at the
-// list, the others at the jobs. Every agent sends a heartbeat a second with another step, so that
-// every state changes. Exits 1 when a bound is broken.
+// --nodes is the number of nodes of all jobs together.
+//
+// The times of heartbeats are measured in slices of 2 s, in turns without scrapes and with one
+// scrape a second. The daemon's CPU time is measured in turns without and with viewers. Half of the
+// viewers look at the list of jobs, the others at single jobs. Every agent sends a heartbeat a
+// second, each with another step, so that the state of every job changes. Exits 1 when a bound is
+// broken.
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>

@@ -1,9 +1,9 @@
 // The longest steps of a JobMachine in a very large job, by the kind of event.
 //
 // The rendezvous steps the machines of all its jobs on one thread at a time. While one step takes
-// long, the agents of the other jobs wait for their answers. The job starts, makes steps, stands
-// still, is asked for its stacks, starts again because of the verdict, and ends. Times are of the
-// thread's CPU clock, so other programs on the machine hardly change them.
+// long, the agents of the other jobs wait for their answers. The job of this benchmark starts,
+// makes training steps, hangs, is asked for its stacks, restarts because of the verdict, and ends.
+// The times are of the thread's CPU clock, so other programs on the machine hardly change them.
 //
 //     build/bin/job_machine_bench                 16,384 nodes
 //     build/bin/job_machine_bench 1024

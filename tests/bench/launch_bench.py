@@ -4,18 +4,19 @@
 It measures the whole process, from exec to exit, of
     ddprun   --nproc-per-node 2 /bin/true
     torchrun --nproc-per-node 2 --no-python /bin/true   with --monitor-interval 0.1 and its default
-They alternate in one run. It prints the median and the extremes of each, and the ratio. Peak memory is
-that of the launcher's own process.
+They alternate in one run; torchrun with its default runs only three times. Prints the median and the extremes of each,
+and the ratio. Peak memory is that of the launcher's own process.
 
 Then it measures in the same way how long --workers Python workers take to start: from exec of
     ddprun --preload torch launch_worker.py, ddprun launch_worker.py, torchrun launch_worker.py
-until the last of them has imported torch and made a process group. Last, it shows the memory of one standby of
-ddprun --warm --preload torch: its private memory, and the same with its share of shared memory (Pss).
+until the last worker has imported torch and made a process group. Last, it shows the memory of one standby of
+ddprun --warm --preload torch: its private memory, and its private memory with its share of shared memory (Pss).
 
 usage: tests/bench/launch_bench.py [--ddprun build/bin/ddprun] [--runs 10] [--starts 5] [--workers 8]
        tests/bench/launch_bench.py --before OTHER_DDPRUN [--ddprun ...] [--runs 200]
-Needs python3-torch for /usr/bin/torchrun. With --before it only compares the launch with that of another
-build, such as the one of the commit before a change: alternating pairs, medians, and their ratio.
+Needs python3-torch for /usr/bin/torchrun. With --before it only compares the launch with the launch of another build,
+for example of the commit before a change. The builds alternate. Prints the medians and the lowest tenths, and their
+ratios.
 """
 import argparse
 import os

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """How long one agent takes to start and to stop very many workers, and what memory it needs.
 
-Runs `ddprun --nproc-per-node 256 /bin/sleep 1000`; "start" is from exec of ddprun until the last
-worker runs, "stop" from SIGTERM to ddprun until it has ended and no worker is left. The floor,
-in the same run, is a loop that forks and executes the same program equally often.
+Runs `ddprun --nproc-per-node 256 /bin/sleep 1000`. "start" is the time from exec of ddprun until the last worker runs.
+"stop" is the time from SIGTERM to ddprun until ddprun has ended; then no worker may be left. The floor is a loop in the
+same run that forks and executes the same program equally often.
 
 usage: tests/bench/many_workers_bench.py [--ddprun build/bin/ddprun] [--workers 256] [--runs 3]
 """

@@ -1,5 +1,6 @@
-// The cost of the progress page for each collective: a process group whose collectives complete at
-// once, without and with its record in the page. Prints medians; exit code 1 if the goal is missed.
+// The cost of the progress page for each collective. Compares two process groups whose collectives
+// complete at once. One records each collective in the page, the other does not. Prints medians;
+// exit code 1 if the goal is missed.
 #include <torch/types.h>
 
 #include <algorithm>

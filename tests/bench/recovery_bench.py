@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The time from a worker's death until all ranks have finished their next training step.
 
-One of two workers is killed (SIGKILL) again and again, under
+A job of two workers loses its last rank (SIGKILL) again and again. The contenders are
     C++ in place        ddprun --warm recovery_worker: the other worker stays, a standby takes the place
                         of the dead one
     C++ warm            ddprun --warm --in-place-timeout 0 recovery_worker: two standbys take both places
@@ -11,23 +11,24 @@ One of two workers is killed (SIGKILL) again and again, under
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 recovery_worker.py
 They alternate in one run: each is started, loses a worker --kills times, and is ended. This is repeated --rounds times.
 All train MNIST's net over Gloo, and restore model and optimizer. C++ restores from a snapshot in memory that
-ddp::Checkpointer makes; Python restores from a file of torch.save that every rank loads. A kill comes after the first
-step, and only when the standbys, if any, wait: the benchmark measures a restart with everything ready. Until then the
-workers sleep between steps, so that standbys load soon; from 0.3 s before the kill until the first step they do not.
-ettr_bench.py kills at any time, also while standbys load. A last contender,
+ddp::Checkpointer makes. Python restores from a file of torch.save that every rank loads. A kill comes after the first
+step of all ranks, and only when all standbys of the contender wait: the benchmark measures a restart with everything
+ready. While standbys load, the workers sleep after each step, so that the standbys are ready soon. The workers stop
+sleeping 0.3 s before the kill. ettr_bench.py kills at any time, also while standbys load. A last contender,
     C++ newcomer        ddprun --warm --nnodes 1:2 recovery_worker, on two simulated nodes with a worker each
-has no kills: a second node joins the running job, --kills times in each round. Its figure is how long the training of
-the first node stands still: from its last step without the newcomer to the first step that both have finished.
+has no kills: a second node joins the running job, --kills times in each round. Its figure is how long the training
+stands still: from the first node's last step without the newcomer to the first step that both have finished.
 
 The table has the median and the extremes of each, how much longer torchrun's median is, the slowest kill as a multiple
 of the median, and the most steps that one kill made the job repeat. Below each row are the medians of the phases of
 ddprun's restarts, in ms. `detection` is the rest of the time: from the kill until the agent notices the death.
 Then each goal is printed, with what was measured. The exit code is 1 if a goal is missed.
 
-With --ranks 8, there are eight workers, and only `C++ in place` and `C++ warm` run.
+With --ranks 8, or another number than 2, only `C++ in place` and `C++ warm` run. With --memory each worker takes this
+much memory (MB).
 
 usage: tests/bench/recovery_bench.py [--bin build/bin] [--rounds 4] [--kills 5] [--ranks 2]
-       [--only NAME,...] [--results FILE]
+       [--memory 0] [--only NAME,...] [--results FILE]
 With --results the figures are also stored in FILE, and earlier figures in FILE count too. Needs python3-torch.
 """
 import argparse

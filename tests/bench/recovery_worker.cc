@@ -6,7 +6,8 @@
 // Appends "begin RANK PID" to FILE as soon as it has a rank, and after each step
 // "step NUMBER NANOSECONDS GENERATION RANK PID" with CLOCK_MONOTONIC. With STEP_MS, a step lasts
 // this long: the worker sleeps for the rest of it, like a process that waits for its GPU. In its
-// fifth step each process takes RECOVERY_MEMORY_MB of memory, if that is set.
+// fifth step each process takes RECOVERY_MEMORY_MB of memory, if that is set. While there is a file
+// FILE.slow, the worker also sleeps 0.1 s after each step.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <time.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The Python worker of recovery_bench.py; recovery_worker.cc does the same in C++ and documents it.
+"""The Python worker of recovery_bench.py: trains MNIST's net on made-up images. recovery_worker.cc does the same in
+C++, and describes the lines of FILE. This worker writes no line "begin".
 
 usage: recovery_worker.py FILE      under a launcher; its checkpoints are FILE.pt
 """

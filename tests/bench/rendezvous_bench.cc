@@ -1,7 +1,7 @@
-// The cost of the rendezvous at scale. `ddprun rendezvous` runs in a process of its own, and N
-// simulated agents in this one speak gRPC with it over loopback. The rendezvous is compared with
-// the floor: a bare gRPC server that only answers with messages of the same size. Both are measured
-// in the same run, in turns.
+// The cost of the rendezvous at scale. `ddprun rendezvous` runs in a process of its own. This
+// process has N simulated agents, which speak gRPC with the rendezvous over loopback. The benchmark
+// compares the rendezvous with the floor: a bare gRPC server that only answers with messages of the
+// same size (floor_server.h). Both are measured in the same run, in turns.
 //
 //     build/bin/rendezvous_bench                      all sizes, as in docs/internals/benchmarks.md
 //     build/bin/rendezvous_bench --agents 256 --channels 64,256 --reps 3
@@ -12,8 +12,8 @@
 //     build/bin/rendezvous_bench --etcd               the daemon leads, and has its state in an
 //                                                     etcd of three members on this machine
 //
-// The floor has the same TLS and token as the daemon. Exits 1 when a bound is broken, and names the
-// cells. With --etcd the bounds are for jobs of 1,024 agents and more.
+// The floor has the same TLS and token as the daemon. Exits 1 when bounds are broken, and names
+// them. With --etcd the bounds are only for jobs of 1,024 agents and more.
 #include <time.h>
 
 #include <CLI/CLI.hpp>

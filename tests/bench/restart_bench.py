@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """The time from a worker's death until its replacement runs, under ddprun and under torchrun.
 
-One of two workers is killed (SIGKILL) again and again; its replacement writes down the moment at
-which it began to run (restart_probe: the first line of main). Both workers end at once on SIGTERM, so
-no grace is in the figure. Both launchers are measured in one run. Prints the median and the extremes of each.
+Rank 1 of two workers is killed (SIGKILL) again and again. Its replacement writes down the time at which it began to run
+(restart_probe: the first line of main). Both workers end at once on SIGTERM, so the figure contains no grace. Both
+launchers are measured in one run, one after the other. Prints the median and the extremes of each.
 
 usage: tests/bench/restart_bench.py [--bin build/bin] [--restarts 10]
 Needs python3-torch for /usr/bin/torchrun.

@@ -1,5 +1,5 @@
-// A worker for restart_bench.py: it writes down the time at which main began, then waits to be
-// killed. It appends one line "rank pid nanoseconds" (CLOCK_MONOTONIC) to the file in argv[1].
+// A worker for restart_bench.py that writes down the time at which main began. It appends a line
+// "rank pid nanoseconds" (CLOCK_MONOTONIC) to the file in argv[1]. Then it waits to be killed.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

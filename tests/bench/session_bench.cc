@@ -1,8 +1,8 @@
 // The cost of the rendezvous for a job on one node: a server and a client in one process, over a
-// Unix socket, from the start of main to the Assignment, and the shutdown. `ddprun --nproc-per-node
-// 2 /bin/true` pays for this on top of its workers.
+// Unix socket, from the start of the server to its shutdown. `ddprun --nproc-per-node 2 /bin/true`
+// pays for this on top of its workers.
 //
-//     build/bin/session_bench          prints milliseconds since main() began
+//     build/bin/session_bench          prints the milliseconds from the start to each event
 #include <unistd.h>
 
 #include <chrono>

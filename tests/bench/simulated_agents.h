@@ -3,9 +3,9 @@
 //
 // They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers a message only
 // on request of the benchmark, so that each step of the protocol can be timed alone. There are two
-// exceptions: it sends a heartbeat after about one period without another message, and it answers
-// TakeStacks after AnswerTakeStacks(). If the credentials need it, an agent makes a Handshake
-// before its session, and checks the server's proof.
+// exceptions. It sends one heartbeat in each period, unless it has sent another message in the last
+// half of a period. After AnswerTakeStacks() it answers TakeStacks. If the credentials need a
+// Handshake, an agent makes one before its session, and checks the server's proof.
 #ifndef DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 
@@ -42,7 +42,8 @@ class SimulatedAgent {
   void Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue, v1::AgentMessage join);
   // Sends `message` under the agent's newest header. Any thread, after Open.
   void Send(v1::AgentMessage message);
-  // Sends a heartbeat if nothing was sent since `before`. The owner decides its content.
+  // Sends a heartbeat if nothing was sent since `before` and no write is under way. The owner
+  // decides what the heartbeat contains.
   void SendHeartbeat(BenchClock::time_point before);
   void Close();
 
@@ -85,7 +86,7 @@ class SimulatedAgent {
   v1::RendezvousMessage incoming_;
   grpc::Status status_;
   v1::AgentMessage join_;  // until the server has accepted the session
-  int heard_ = 0;          // of start_ and accept_
+  int heard_ = 0;          // how many of start_ and accept_ have come
   Tag start_{this, &SimulatedAgent::OnAccepted};
   Tag accept_{this, &SimulatedAgent::OnAccepted};
   Tag read_{this, &SimulatedAgent::OnReadDone};
@@ -97,8 +98,8 @@ class SimulatedAgent {
   v1::Header header_;
   std::vector<v1::AgentMessage> waiting_;  // for the end of a write
   bool writing_ = false;
-  bool closed_ = false;  // by us or by the server
-  bool over_ = false;    // by the server: nothing may be started
+  bool closed_ = false;  // by this agent or by the server
+  bool over_ = false;    // ended by the server: no operation may be started
   BenchClock::time_point sent_{};
 };
 
@@ -150,8 +151,8 @@ class SimulatedAgents {
   SimulatedAgents(const SimulatedAgents&) = delete;
   SimulatedAgents& operator=(const SimulatedAgents&) = delete;
 
-  // Each returns when every agent has its answer; a hang or an unexpected end ends the program with
-  // a message.
+  // Each returns when every agent has its answer. Ends the program with a message if that takes two
+  // minutes, or if a session ends.
   Step JoinAll();     // Join → Assignment
   Step PrepareAll();  // AssignmentAck → Start
   Step FailOne();     // WorkerExited of one agent → Stop to all
@@ -163,8 +164,8 @@ class SimulatedAgents {
 
   // From now on, heartbeats have this content.
   void Tell(Tells tells);
-  // From now on each agent answers TakeStacks with what `make` returns for its first rank. Called
-  // by several threads at once. At most once, and before AwaitVerdict().
+  // From now on each agent answers TakeStacks with what `make` returns for its first rank. Several
+  // threads call `make` at once. Call AnswerTakeStacks at most once, and before AwaitVerdict().
   void AnswerTakeStacks(std::function<v1::StackTree(int first_rank)> make);
   // Returns when every agent has received the verdict. Call it before the verdict can come.
   Verdict AwaitVerdict();
@@ -191,7 +192,8 @@ class SimulatedAgents {
   void Fill(v1::Heartbeat* heartbeat) const;
 
   // gRPC's callback API has one completion queue per process, and the cost of a message grows with
-  // the queue's calls (rendezvous/service/call_queues.h). The benchmarks must not measure that.
+  // the queue's calls (rendezvous/service/call_queues.h). The benchmarks must not measure that, so
+  // the agents have queues of their own.
   static constexpr std::size_t kAgentsPerQueue = 1024;
   static constexpr std::size_t kMostQueues = 16;
   struct Queue {

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """The cost of taking the stacks of a node: for `ddprun stacks`, and for the processes that it stops meanwhile.
 
-Sleeping workers: a job of 256 C++ programs of 5 threads each, under a rendezvous. `ddprun stacks` takes the stacks of
-all of them, in turns by their pids (this reports how long each process was held) and by the name of the job (through
-rendezvous and agent).
+Sleeping workers: a job of 256 C++ programs with 5 threads each, under a rendezvous. `ddprun stacks` takes the stacks of
+all of them: in turns by their pids, and by the name of the job (through rendezvous and agent). Only by pid does it
+report how long it held each process.
 
 Computing workers: two ranks train a perceptron of 3 M parameters with Python's DistributedDataParallel
-over Gloo, one thread each, and write down when each step is done. `ddprun stacks` by their pids runs
-again and again. A step counts as "during" if it overlaps a run of `ddprun stacks`. So the unwinding counts
-too, although the processes have been released by then.
+over Gloo, one thread each, and write down when each step is done. `ddprun stacks` runs again and again with their pids.
+A step counts as "during" if it overlaps a run of `ddprun stacks`. So the unwinding counts, too, although the processes
+have been released by then.
 
 usage: tests/bench/stacks_bench.py [--bin build/bin] [--workers 256] [--runs 5] [--dumps 50]
            [--only sleeping|computing]

@@ -6,8 +6,8 @@ The clients are simulated (tests/bench/store_clients.cc): each connects, sets a 
 barrier. Each round starts both servers anew and alternates between them. The table shows the median of each, and the
 ratio. Memory is the growth of the server's process for each client.
 
-The clients use the protocol of /usr/bin/python3's torch: 1.13, or 2.1 and newer. Torch 2.x is asked
-for its server without libuv, as Debian builds it.
+The clients use the protocol of /usr/bin/python3's torch: that of 1.13, or that of 2.1 and newer. torch 2.x runs its
+server without libuv, because Debian builds it so.
 
 usage: tests/bench/store_bench.py [--bin build/bin] [--clients 4096] [--rounds 5]
 """

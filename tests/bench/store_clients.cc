@@ -1,9 +1,9 @@
 // Simulated clients of torch's TCPStore, all in this process. They initialize like the ranks of one
-// job. Prints how long each phase took, in ms.
+// job. Prints how long each phase took, in ms, and ends when its stdin ends.
 //
 //     store_clients PORT CLIENTS old|new
 //
-// old: as libtorch 1.13, which has two connections for each client; new: as libtorch 2.6.
+// old: like libtorch 1.13, which has two connections for each client. new: like libtorch 2.6.
 //
 //     connect   every client is connected and was answered once
 //     set       every client has set a key of its own and read its neighbour's key

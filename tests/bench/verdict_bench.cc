@@ -1,18 +1,20 @@
 // The cost of merging the stacks of a very large job: for the rendezvous, and for its other jobs.
 //
 // There are three processes: `ddprun rendezvous`, the simulated agents of the large job, and the
-// simulated agents of another job. No rank of the large job moves any more, so the rendezvous asks
-// all agents of this job for stacks, merges them, decides, and tells every agent. The simulated
-// agents answer all at once; real agents take a few tenths of a second and do not answer all
-// together. Real agents run on other machines, so the process of the large job has the lowest
-// priority. The other job only sends heartbeats. The times of its heartbeats before the question
-// are compared with their times while the stacks are merged. To tell all 16,384 agents the verdict
-// at once takes half a second of the two cores; the heartbeats of that time are printed too.
+// simulated agents of another job. No rank of the large job moves any more. So the rendezvous asks
+// all agents of this job for stacks, merges them, decides, and sends every agent the verdict. The
+// simulated agents answer all at once. Real agents take a few tenths of a second, and do not answer
+// all together. Real agents run on other machines, so here the process of the large job has the
+// lowest priority.
+//
+// The other job only sends heartbeats. The benchmark compares their times before the question with
+// their times while the stacks are merged. To send 16,384 agents the verdict at once takes half a
+// second of the two cores; the times of heartbeats meanwhile are printed, too.
 //
 //     build/bin/verdict_bench                      16,384 agents of 8 workers
 //     build/bin/verdict_bench --agents 1024
 //
-// Exits 1 when a bound is broken, or the verdict is not complete and right.
+// Exits 1 when a bound is broken, or when the verdict is incomplete or wrong.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,6 @@
-// The cost of verify_replicas() compared with the training steps between two calls, and the cost of
-// the small collectives: two ranks on this machine, Gloo, one thread each. Prints medians.
+// The cost of verify_replicas(), compared with the training steps between two calls, and the cost
+// of the small collectives. Two ranks run on this machine, with Gloo and one thread each. Prints
+// medians.
 #include <ddp/ddp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -8,7 +8,7 @@ Each host is a network namespace; the nodes share two disks (file systems in fil
 logs. A seed is a plan, drawn completely before anything starts: cuts in one and both directions; SIGSTOP and SIGKILL of
 agents, guardians, workers and the daemon, which keeps a journal; SIGKILL of whole nodes; disks that freeze or are full;
 wall clocks that step. After all faults the job must run on all nodes again, and end. Then the campaign checks these
-rules. It uses the time stamps that the workers wrote to another place (tests/programs/campaign_worker.cc):
+rules. It uses the time stamps that the workers wrote outside of these disks (tests/programs/campaign_worker.cc):
 
     no two processes had one rank at once, and none of an old generation lived beside one of the next;
     neither the generation nor the count of restarts ever went down;
@@ -18,7 +18,7 @@ rules. It uses the time stamps that the workers wrote to another place (tests/pr
 
 Each verdict is appended to FILE as a line of JSON. Seeds with a verdict are not run again, so an interrupted campaign
 continues where it stopped. A failed seed prints its plan and keeps its folder. --plant breaks one of these rules on
-purpose, in a job without faults, and exits with 0 if the verdict finds this error and no other.
+purpose, in a job with one killed worker, and exits with 0 if the verdict finds this error and no unrelated one.
 
 Needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2, nftables, loop devices, and build/bin with ddprun,
 campaign_worker and wall_clock_offset.so.

@@ -1,7 +1,7 @@
 """Hosts for campaigns: network namespaces behind a router that drops packets for a cut, and disks that are files.
 
-Names begin with a prefix of their campaign, so that several campaigns can run at once. Whatever happens to this
-process, Ctrl-C and SIGKILL included, the guard can thaw the disks and remove everything.
+The names of namespaces begin with a prefix of their campaign, so that several campaigns can run at once. A
+guard process thaws the disks and removes everything when this process ends, also by Ctrl-C or SIGKILL.
 """
 import errno
 import glob

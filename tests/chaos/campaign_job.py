@@ -1,8 +1,8 @@
 """One job on hosts of its own, as the campaigns start and break it: its agents, its rendezvous, and the records of its
 workers (tests/programs/campaign_worker.cc).
 
-Names contain the pid and the seed, so that several campaigns can run at once. Whatever happens to this process, Ctrl-C
-and SIGKILL included, the guard removes everything.
+Names contain the pid and the seed, so that several campaigns can run at once. A guard process removes everything when
+this process ends, also by Ctrl-C or SIGKILL.
 
 One thread.
 """

@@ -1,4 +1,4 @@
-"""What a seed of campaign.py does to its job. Pure: the same seed is the same plan, on every machine."""
+"""The plan of a seed of campaign.py: its faults and their times. Pure: a seed has the same plan on every machine."""
 import random
 from typing import NamedTuple
 

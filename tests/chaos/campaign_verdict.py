@@ -1,7 +1,7 @@
 """Checks the rules of campaign.py for a job. Pure: it needs only the records.
 
-A process has its rank from its first time stamp to its last: its thread for stamps lives exactly as long as the
-process can run an instruction. All stamps are of one machine's CLOCK_MONOTONIC.
+A process counts as having its rank from its first time stamp to its last: the thread that writes the stamps lives
+exactly as long as the process can run an instruction. All stamps are of one machine's CLOCK_MONOTONIC.
 """
 from typing import NamedTuple
 

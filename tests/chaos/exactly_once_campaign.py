@@ -1,28 +1,29 @@
 #!/usr/bin/python3
 """Does a job that is killed repeatedly end like an undisturbed job?
 
-MNIST (BatchNorm, dropout, Adam) on two nodes with two workers and a disk each. One job runs
-undisturbed. In another job, a seeded plan ends workers: by SIGKILL, SIGSEGV or exit code 1; on any rank;
-while the group forms, the state is restored, a step is made or a state is saved. Once, node 0's agent is
-killed and its disk is deleted, so that node 1 has to give its state to all ranks. Then
+MNIST (BatchNorm, dropout, Adam) trains on two nodes with two workers and a disk each. One job runs undisturbed. In
+another job, a seeded plan ends workers of any rank by SIGKILL, SIGSEGV or exit code 1: while the group forms, the state
+is restored, a step is made or a state is saved. Once, node 0's agent is killed and its disk is deleted, so that node 1
+has to give its state to all ranks. Then
 
   - the final checkpoints must be equal to the last bit, except for the names of their makers,
   - the samples that each rank trained on, after dropping the steps that were rolled back, must be
     those of the undisturbed job, step by step, with each sample exactly once per epoch.
 
-With --resize the second job loses one of its nodes in mid-epoch and continues with half of the
-workers; later a node joins again. Each sample must still be used exactly once per epoch. The parameters are
-not compared, because another number of workers makes other batches.
+With --resize there is only one job. It loses one of its nodes in the middle of an epoch and continues with half of the
+workers; later a node joins again. Each sample must still be used exactly once per epoch. The parameters are not
+compared, because another number of workers makes other batches.
 
-With --in-place the surviving workers keep their process (ddp::run_in_place), and no rank repeats more than one step
-after a kill. The kill that costs a node is an exception, because BatchNorm's statistics of rank 0 are lost with the
-node. It is none with --points, because the job then has --share-each-step. Without --in-place all workers are started
-again.
+With --in-place the surviving workers keep their process (ddp::run_in_place), and no rank may repeat more than one step
+after a kill. If both ranks of node 0 are lost, more repeated steps are allowed, because rank 0's statistics of
+BatchNorm are lost with them. The point `agent` (see below) allows none, because its job has --share-each-step. Without
+--in-place all workers are started again.
 
-With --in-place --points POINT,... a job of its own for each point has --kills deaths there (exactly_once_points.py lists
-the points; `all` is each of them). Each death has a verdict: did it happen, did the processes of the survivors stay,
-how many steps were repeated. With --out, the verdicts are appended to this file, one line of JSON for each death and one
-for the end of the job. A campaign that is started again leaves out the jobs whose end is in the file.
+With --in-place --points POINT,... there is one job for each point, with --kills deaths at this point
+(exactly_once_points.py lists the points; `all` is each of them except `mixed`). Each death has a verdict: did it
+happen, did the processes of the survivors stay, how many steps were repeated. With --out, the verdicts are appended to
+this file: one line of JSON for each death, and one for the end of the job. A campaign that is started again leaves out
+the jobs whose end is in the file.
 
 usage: tests/chaos/exactly_once_campaign.py [--seed 1] [--seeds N] [--kills 10] [--resize | --in-place]
                                             [--points POINT,...] [--out FILE] [--bin build/bin]

@@ -1,4 +1,5 @@
-"""The deaths of exactly_once_campaign.py --points: where they strike, and what each of them may cost. Starts nothing.
+"""The deaths of exactly_once_campaign.py --points: at which point, and how many repeated steps they may cost. Starts
+nothing.
 
 A plan has many deaths in one job of two nodes with two workers each, all at one point:
 
@@ -11,8 +12,9 @@ A plan has many deaths in one job of two nodes with two workers each, all at one
   agent      an agent is killed, so that its node is lost with its workers, and sometimes with its disk
   mixed      all of these but `agent`, in turn
 
-Every second death strikes rank 0, or its node. A death in a generation without a step needs a generation with steps
-before it, and a death that ends that one. This one has `first` in the plan, and its verdict is recorded too.
+Every second death is of rank 0, or of its node. Some deaths come before the first step of their generation. Each of
+them needs a generation with steps before it, so the plan has another death that ends that generation. This extra death
+is marked `first`, and its verdict is recorded, too.
 """
 import collections
 

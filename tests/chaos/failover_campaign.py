@@ -5,15 +5,15 @@
     tests/chaos/failover_campaign.py --plan 17                    what seed 17 does
 
 There are six hosts, each a network namespace: three heads with a member of etcd and a `ddprun rendezvous --etcd`, and
-three nodes with an agent. A seed is a plan, drawn completely before anything starts. The leader or a standby is killed,
-stopped, asked to end, loses power without a reset, or is cut off: from etcd, from the other heads, from the agents or
-from all, in both directions or in one. The same happens to members of etcd; in addition their disks hang, and their
-quorum is lost. Nodes are cut off, their agents and workers die, and clocks step. Killed processes are started again, as
-by systemd.
+three nodes with an agent. A seed is a plan, drawn completely before anything starts. The leader or a waiting rendezvous
+is killed, stopped, asked to end, loses power without a TCP reset, or is cut off from the other heads. The leader is
+also cut off from etcd, from the agents or from all. Cuts are in both directions or in one. Members of etcd are killed,
+stopped, cut off from each other or lose power; their disks do not answer, and their quorum is lost. Nodes are cut off,
+their agents and workers die, and clocks step. Killed processes are started again, as by systemd.
 
 The verdict is campaign.py's, from the workers' own time stamps: no two processes had one rank at once, and none of an
-old generation lived beside one of the next; no generation and no count of restarts ran backwards; no durable step was
-lost; every ddprun that nobody killed ended with 0; nothing is left.
+old generation lived beside one of the next; neither the generation nor the number of restarts ever went down; no
+durable step was lost; every ddprun that nobody killed ended with 0; nothing is left.
 
 Each verdict is appended to FILE as a line of JSON. Seeds with a verdict are not run again, so an interrupted campaign
 continues where it stopped. A failed seed prints its plan and keeps its folder.

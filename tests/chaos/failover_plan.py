@@ -1,6 +1,8 @@
-"""What a seed of failover_campaign.py does. Pure: the same seed is the same plan, on every machine.
+"""The plan of a seed of failover_campaign.py: its faults and their times. Pure: a seed has the same plan on every
+machine.
 
-Heads are called by their role, which the campaign looks up when the fault begins: it changes with each failover.
+A plan names heads by their roles (leader, standby), because the roles change with each failover. The campaign looks up
+which head has the role when the fault begins.
 """
 import random
 from typing import NamedTuple

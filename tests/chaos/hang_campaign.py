@@ -3,24 +3,24 @@
 
     tests/chaos/hang_campaign.py --seeds 1:200 --out FILE
 
-hang_plan.py derives a fault, the place in the training where it happens, and the program from a seed. (The programs are
-C++ with ddp::, Python with ddprun.Checkpointer, Python that a shell starts and that reports its steps, and unmodified
-Python with --auto-step.) All such cells occur before one occurs again. The rank, and one or two nodes with two workers
-each, are random. All jobs run with --on-hang restart and a limit of 5 s, except every fifth seed, which has neither.
-Expected:
+A seed has a cell: a fault, its place in the training, and a program (hang_plan.py). The programs are C++ with ddp::,
+Python with ddprun.Checkpointer, Python that a shell starts and that reports its steps, and unmodified Python with
+--auto-step. Every cell occurs before a cell occurs again. The rank is random, and so is the number of nodes: one or
+two, with two workers each. All jobs run with --on-hang restart and a limit of 5 s, except every fifth seed, which has
+the defaults. Expected:
 
     noticed     at the limit + 2 s at the latest; reported when the stacks are there, but at most 5 s later
     rank        the verdict names the rank with the fault; if collectives do not match, it names another rank, too
-    function    the verdict shows the function with the fault among the innermost five of the rank. If the rank waits
-                for another process or thread, the function of that process or thread is in the stacks
+    function    the verdict shows the function with the fault among the rank's innermost five functions. If the rank
+                waits for another process or thread, the stacks show the function of that process or thread
     ended       the job runs to its end, and its parameters are those of an undisturbed job: to the last bit with
                 ddp::, which keeps the order of its gradient buckets over a restart; in Python to 1e-5 of each value
     action      without --on-hang the workers are restarted only if hang_plan.is_restarted() says so
 
-If collectives do not match, Gloo may end a worker instead. That is a failure and not a hang. Verdict and root cause must
-name both ranks, each with its operation and bytes; the sums count such runs separately. Each seed's result is one line
-of JSON in FILE; finished seeds are skipped. Exits 1 if something was not noticed in time, if a job did not end well, or
-if ranks (99 %) or functions (95 %) are wrong too often.
+If collectives do not match, Gloo may end a worker: a failure, and not a hang. Then the root cause must name both ranks,
+each with its operation and bytes, as the verdict must in a hang. The sums count such runs separately. Each seed's
+result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if a hang was not noticed in time or not dealt
+with as expected, if a job did not end well, or if less than 99 % of the ranks or 95 % of the functions are right.
 
 Needs root, for a disk that freezes, python3-torch, and build/bin with ddprun and hang_trainer.
 """

@@ -1,4 +1,5 @@
-"""What a seed of hang_campaign.py does to its job. Pure: the same seed is the same plan, on every machine."""
+"""The plan of a seed of hang_campaign.py: its fault, place and program. Pure: a seed has the same plan on every
+machine."""
 import random
 
 # The ways in which a rank stops; hang_trainer.cc and hang_trainer.py have a function for each.

@@ -1,12 +1,14 @@
-// Hostile clients, against four daemons with a live job each. The first daemon asks for tokens on
+// Hostile clients attack four daemons, each with a live job. The first daemon asks for tokens on
 // loopback and has a page. The second asks for tokens beyond loopback, the third for certificates.
-// The fourth is on loopback, got no credentials, and makes a token itself. Some attacks come
-// through a relay. The certificates of a fifth daemon expire, and are renewed while its job runs. A
-// daemon must refuse each try with the expected code, and must not keep a descriptor or memory for
-// it. The jobs must not notice.
+// The fourth is on loopback, was started without credentials, and makes a token itself. Some
+// attacks come through a relay. The certificates of a fifth daemon expire, and are renewed while
+// its job runs. A daemon must refuse each try with the expected code, and must not keep a
+// descriptor or memory for a refused try. The jobs must not notice the attacks.
 //
-//     hostile_clients [--tries N] [--seed S]     twice N; prints the table of verdicts; exits 1 on
-//     a wrong one
+//     hostile_clients [--tries N] [--seed S]
+//
+// Makes two rounds of N tries, and prints a table of verdicts for each. Exits 1 if a verdict is
+// wrong, a daemon has kept descriptors or memory, or a job was affected.
 #include <sys/stat.h>
 
 #include <algorithm>

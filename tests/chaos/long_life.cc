@@ -1,11 +1,11 @@
-// Months of a rendezvous in a minute: thousands of short jobs through one daemon, one after the
-// other and a few at a time. Its memory and its descriptors must not grow.
+// The life of a rendezvous over months, in a minute: one daemon serves thousands of short jobs, a
+// few at a time. The daemon's memory and its descriptors must not grow.
 //
 //     build/bin/long_life [--jobs 10000] [--at-once 16] [--ddprun build/bin/ddprun]
 //
 // The daemon is real, with a journal and an event file; the agents are simulated. Each job has one
-// agent, with a connection of its own and one worker, which ends well. Prints a table, and exits
-// with 1 if memory or descriptors have grown.
+// agent with a connection of its own. The agent reports one worker, which ends with code 0. Prints
+// a table, and exits with 1 if memory or descriptors have grown.
 #include <signal.h>
 #include <unistd.h>
 

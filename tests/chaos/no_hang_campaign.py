@@ -3,12 +3,12 @@
 
     tests/chaos/no_hang_campaign.py --seeds 1:100 --out FILE
 
-A seed is one of the situations below, a program (as in hang_campaign.py), and one or two nodes with two workers each:
-all such cells occur before one occurs again. The rank is random. All jobs run with --on-hang restart. The limits are so
-low that a naive rule, which looks only at the time since the last step, would end the job. Expected: no hang is
-reported, the job ends with 0, and its parameters are those of an undisturbed job. The campaign also computes the result
-of the naive rule for each run. The naive rule must report a hang in each run: otherwise the run shows nothing. With
---naive its result counts, so all jobs count as disturbed.
+A seed has a cell: one of the situations below, a program (as in hang_campaign.py), and one or two nodes with two
+workers each. Every cell occurs before a cell occurs again. The rank is random. All jobs run with --on-hang restart. The
+limits are so low that a naive rule, which looks only at the time since the last step, would end the job. Expected: no
+hang is reported, the job ends with 0 and without a needless restart, and its parameters are those of an undisturbed
+job. The campaign also computes the result of the naive rule for each run. The naive rule must report a hang in each
+run: otherwise the run shows nothing. With --naive the result of the naive rule counts, so all jobs count as disturbed.
 
     slow_step        one step of 3.5 s, the limit is 5 s; the other steps take 0.05 s
     moving_step      one step of 8 s, in which all ranks enter a collective each second; the limit is 5 s
@@ -21,7 +21,7 @@ of the naive rule for each run. The naive rule must report a hang in each run: o
     starved          other processes take all CPUs
     clock_step       the wall clock steps by an hour, forward or back
     rendezvous_away  the rendezvous is killed, and started again later
-    joins_late       a rank that comes to init late in a restart
+    joins_late       a rank that is killed, and comes to init late after the restart
     slow_save        a save waits for the disk of the checkpoints for more than 30 s; an earlier save took 10 s
 
 Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if a job was disturbed. Needs what

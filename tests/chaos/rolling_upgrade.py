@@ -3,11 +3,11 @@
 
     tests/chaos/rolling_upgrade.py [BIN]        as root
 
-The next version is ddprun_next (CMakeLists.txt): it writes one more field into the record of a job, and one more into
-the header of every message. One of the three agents has that version all the time. Each head in turn ends its
-rendezvous by SIGTERM and starts the other version, until all have it. No worker may notice. Then a worker dies: the
-leading version forms the next generation and writes the record again, with or without the field. Needs what
-failover_campaign.py needs.
+The next version is ddprun_next (CMakeLists.txt). It writes one more field into the record of a job, and one more into
+the header of every message. One of the three agents has the next version all the time. Each head in turn ends its
+rendezvous by SIGTERM and starts the other version, until all heads have it. No worker may notice. Then a worker is
+killed: the leader forms the next generation, and writes the record with the field or without it, as its version does.
+The way back is the same. Needs what failover_campaign.py needs.
 """
 import base64
 import json

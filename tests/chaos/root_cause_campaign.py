@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 """Does ddprun name the right root cause? Random faults in jobs of two and three agents.
 
-Each run starts one rendezvous and two or three agents with two workers each, and waits until the job
-makes steps. Then it makes one fault at a random moment on a random rank. It compares the fault with the root
-cause in every surviving agent's report: that of the job, or, if the job continued, of the generation that ended.
-The agents' wall clocks are shifted by up to five seconds.
+Each run starts one rendezvous and two or three agents with two workers each, and waits until the job makes steps. Then
+it makes one fault at a random moment on a random rank. The fault ends the job. The run compares the fault with the root
+cause in every surviving agent's report. The agents' wall clocks are shifted by up to five seconds.
 
     fault     exit1   the worker is made to exit with code 1
               abort   SIGABRT to the worker
@@ -15,7 +14,7 @@ The agents' wall clocks are shifted by up to five seconds.
               python  a PyTorch script that reports nothing (needs python3-torch)
 
 usage: tests/chaos/root_cause_campaign.py [--runs 200] [--seed 1] [--workers mnist] [--bin build/bin]
-Prints the result of each class of fault; exits 1 if one root cause was wrong.
+Prints the result of each kind of fault; exits 1 if a root cause was wrong.
 """
 import argparse
 import collections

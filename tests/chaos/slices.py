@@ -1,7 +1,7 @@
 """The parts of the campaigns that CI runs (`--seeds ci`). All slices together, including those of CMakeLists.txt, may
-take at most 5 min on two idle cores. So each slice is a few seeds, chosen by their plans, which are known without a
-run. The seeds have every kind of fault and the shortest waits. They have each kind of program at least once, but mostly
-C++ programs, which start fastest. test_slices.py fails if a change of the plans has removed a kind.
+take at most 5 min on two idle cores. So each slice is a few seeds. They are chosen by their plans, which are known
+without a run: they have every kind of fault, and the shortest waits. They have each kind of program at least once, but
+mostly C++ programs, which start fastest. test_slices.py fails if a change of the plans has removed a kind.
 
 Measured on two idle cores, in s: root causes 10, killed trainings 21 and 20 (in place), resized ones 10, hangs 88, no
 hangs 52, random faults 16, plants 10, failovers 22, rolling upgrade 3: 252 in sum.

@@ -1,5 +1,5 @@
-// Any bytes on a connection are a request or are refused. How they are cut into pieces does not
-// matter. An accepted request has a path without tricks and stays within its bounds.
+// Any bytes on a connection are a request or are refused, however they are cut into pieces. An
+// accepted request has a path without tricks ("..", encoded slashes), and stays within its bounds.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// The rules that every index of tensors must keep, for any file.
+// The rules that an index of tensors must keep, whatever the file contains.
 #ifndef DDPRUN_TESTS_FUZZ_INDEX_CHECK_H_
 #define DDPRUN_TESTS_FUZZ_INDEX_CHECK_H_
 

@@ -1,7 +1,7 @@
-// Any file is a journal, or is refused with an offset inside it. Records that are read, written and
-// read again are the same. The part of a file that was read is a journal by itself.
+// Any file is a journal, or is refused with an offset inside the file. Records that are read,
+// written and read again are the same. The part of a file that was read is a journal by itself.
 //
-// A checksum stops nearly every change that a fuzzer makes. So the first byte of an input chooses:
+// Checksums expose nearly every change that a fuzzer makes. So the first byte of an input chooses:
 //   even   the rest is the file, as it is
 //   odd    the rest is the file; its checksums are corrected, as far as its lengths are valid
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Asserts a property in a fuzz target: a violation is reported as a crash, with its input.
+// Asserts a property in a fuzz target. A violation aborts, so the fuzzer reports a crash and keeps
+// the input.
 #ifndef DDPRUN_TESTS_FUZZ_REQUIRE_H_
 #define DDPRUN_TESTS_FUZZ_REQUIRE_H_
 

@@ -1,6 +1,6 @@
 // Any file is parsed as a file of torch.save, or is refused. A parsed file can be written again and
-// means the same. If the first byte is 0, the rest is a file. Otherwise the rest is a pickle, and
-// the target invents its storages, so that the result does not depend on a zip directory.
+// means the same. If the first byte of an input is 0, the rest is a file. Otherwise the rest is a
+// pickle, and the target makes storages for it, so that no valid zip directory is needed.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // Two clients send any bytes to the store. The answers do not depend on how the bytes are cut, the
 // memory of the store is bounded, and nothing is left when the clients are gone.
 //
-// The first byte of an input chooses after how many bytes it is the other client's turn, and how
-// large the parts are.
+// The first byte of an input chooses after how many bytes the other client sends, and how large the
+// parts are.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

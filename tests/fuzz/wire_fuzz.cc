@@ -1,8 +1,8 @@
 // Any message from the network is translated or refused; a translated message comes back equal from
 // the reverse translation.
 //
-// The first byte of an input chooses the kind: 0 from an agent, 1 from the rendezvous, 2 a
-// guardian's report. The rest are the bytes of the message.
+// The first byte of an input chooses the kind of message: 0 from an agent, 1 from the rendezvous, 2
+// a guardian's report. The rest are the bytes of the message.
 #include <cstddef>
 #include <cstdint>
 #include <string>

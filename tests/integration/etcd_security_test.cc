@@ -1,5 +1,5 @@
 // Rendezvous over an etcd that asks for certificates, users and passwords. Rendezvous and agents
-// also show each other certificates.
+// also ask each other for certificates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

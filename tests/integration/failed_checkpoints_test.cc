@@ -1,5 +1,5 @@
-// Workers report failed checkpoints: who gets the report, with real agents and a daemon that is
-// killed.
+// Workers report failed checkpoints: where users see the reports. With real agents, and a daemon
+// that is killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Several rendezvous over a real etcd, and a job of two nodes whose workers wait for an order to
-// end.
+// The fixture of failover tests: three rendezvous over a real etcd, and a job of two nodes. The
+// workers wait until the test ends the job.
 #ifndef DDPRUN_TESTS_INTEGRATION_FAILOVER_FIXTURE_H_
 #define DDPRUN_TESTS_INTEGRATION_FAILOVER_FIXTURE_H_
 
@@ -64,7 +64,8 @@ class FailoverFixture : public testing::Test {
       ASSERT_TRUE(leader().WaitForErr("is back within its lease")) << leader().err();
     }
   }
-  // Not synchronization: the test is that nothing happens for longer than a lease.
+  // Waits longer than a lease. A fixed sleep, because the test shows that nothing happens
+  // meanwhile.
   void OutliveTheLease() { std::this_thread::sleep_for(std::chrono::seconds(4)); }
   void EndTheJob() {
     std::ofstream(go()) << "";

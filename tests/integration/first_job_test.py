@@ -3,10 +3,9 @@
 
     tests/integration/first_job_test.py [BIN]        as root; build/bin by default
 
-The test fails if the page has a command that is not run here. scripts/check_docs.py finds this too, with rehearse(). The
-test also fails if the page has a line of output and no command has printed a similar line. In a similar line, all numbers
-and the random part of a folder's name may differ.
-"""
+The test fails if the page has a command that is not run here; scripts/check_docs.py finds this, too, with rehearse().
+The test also fails if no command has printed a line of output that the page shows. All numbers and the random part of a
+folder's name may differ. """
 import os
 import pathlib
 import re

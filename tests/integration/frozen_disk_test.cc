@@ -1,9 +1,9 @@
-// The disk of the log folders does not answer for longer than the lease: agents continue.
+// Agents continue although the disk of the log folders does not answer for longer than the lease.
 //
-// Two nodes of a job have their log folders on a file system of their own (in a file), which is
-// frozen (fsfreeze) for 10 s. No node may be lost, fence itself, or cost a restart. Seen red when
-// the agent made the folders on its loop: both nodes fenced themselves. Another test has the
-// agent's stderr on the frozen disk.
+// The two nodes of a job have their log folders on a file system of their own (in a file), which is
+// frozen (fsfreeze) for 10 s. No node may be lost, fence its workers, or cost a restart. Seen red
+// when the agent made the folders on its event loop: both nodes fenced their workers. Another test
+// has the agent's stderr on the frozen disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
-// Log files on a disk that is full and later has room again. Only output that the user allowed
-// ddprun to drop is lost, and the loss is reported.
+// Log files on a disk that is full, and later has room again. No output is lost, unless the user
+// allows ddprun to drop it; then the loss is reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

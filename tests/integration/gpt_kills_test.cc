@@ -1,5 +1,5 @@
-// A transformer under ddprun. The shipped job reaches what docs/gpt.md says, and kills of its
-// workers do not change what the model learns.
+// A transformer under ddprun. The shipped job reaches the results that docs/gpt.md promises, and
+// kills of its workers do not change what the model learns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

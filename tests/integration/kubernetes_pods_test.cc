@@ -1,7 +1,7 @@
 // Pods as kubelet runs them, but without Kubernetes. A container is a set of network, mount, pid
 // and UTS namespaces. It has the host name, the /etc/hosts, the variables and the signals of a pod
-// of an Indexed Job with a headless service. Each pod's /etc/hosts says what the cluster's name
-// server would say; one test has a real name server.
+// of an Indexed Job with a headless service. Each pod's /etc/hosts has the entries that a cluster's
+// name server would have; one test has a real name server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

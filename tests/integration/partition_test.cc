@@ -1,7 +1,7 @@
 // Cuts in a real network: real agents, a real rendezvous, and workers that write time stamps while
-// they live, in network namespaces. All processes read one clock, so the test compares their times
-// exactly: every worker of a node that was given up has ended before the first worker of the next
-// generation starts.
+// they live, in network namespaces. All processes read one clock, so the test can compare their
+// times: every worker of a lost node has ended before the first worker of the next generation
+// starts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What the agent can read about its workers at any time: the test reads the progress pages (shared
-// memory) through the agent's own descriptors.
+// What the agent can read about its workers in their progress pages (shared memory). The test reads
+// the pages through the agent's own descriptors.
 #include "worker/contract/progress_page.h"
 
 #include <fcntl.h>

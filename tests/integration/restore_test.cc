@@ -1,4 +1,5 @@
-// The state that a generation begins with, on real nodes: agents, guardians and workers are killed.
+// The state with which a generation begins, on real nodes whose agents, guardians and workers are
+// killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

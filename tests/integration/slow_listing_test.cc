@@ -1,4 +1,4 @@
-// The listing of a checkpoint folder is late. The restore plan still has the newest state.
+// The listing of a checkpoint folder takes long. The restore plan still has the newest state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Which stacks of a job are shown if ddprun lacks a permission. tests/programs/without_ptrace.cc
-// really makes each condition. docs/stacks.md says what is shown.
+// Which stacks of a job ddprun shows if it lacks a permission (docs/stacks.md).
+// tests/programs/without_ptrace.cc takes the permission away.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

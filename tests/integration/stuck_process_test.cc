@@ -1,5 +1,5 @@
-// A worker that SIGKILL does not end, because it writes to a frozen file system (fsfreeze): its
-// node is left out until the thaw, and the other node continues.
+// SIGKILL does not end a worker that writes to a frozen file system (fsfreeze). Its node is left
+// out until the thaw, and the other node continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 // The commands of PyTorch's page "torchrun (Elastic Launch)"; only the word torchrun is replaced.
-// Commands for several nodes run on hosts that are network namespaces; a token in the environment
-// is their credential.
+// Commands for several nodes run on hosts that are network namespaces, with a token in the
+// environment as their credential.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Jobs whose ranks cannot reach each other: every rank ends within a time limit, and reports which
-// rank cannot reach which. Each rank is on a node of its own, in a network namespace.
+// Jobs whose ranks cannot reach each other end within a time limit. Every rank reports which rank
+// does not reach which other rank. Each rank is on a node of its own, in a network namespace.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks our metrics, alerts and dashboard with Prometheus' promtool: it reads the expected texts of the unit tests,
-# checks the rules and runs their tests. Also, no expression may name a metric that is not in the table.
+# checks the rules and runs their tests. Also, no expression may name a metric that is not in the table of metrics.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command -v promtool >/dev/null || {

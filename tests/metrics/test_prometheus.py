@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A real Prometheus scrapes a node whose worker is killed: it sees the generation change, the workers' CPU grow and
-never fall, series of each rank, and that they end with the job. It scrapes a rendezvous that loses a node: it sees the
-loss, the restart and its cause, who is left, and fires the alert."""
+never fall, and the series of each rank, which end with the job. It scrapes a rendezvous that loses a node: it sees the
+loss, the restart and its cause, and the remaining nodes, and fires the alert."""
 
 import argparse
 import json

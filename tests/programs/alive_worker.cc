@@ -1,6 +1,7 @@
 // A worker that writes time stamps while it lives: it appends "PID NANOSECONDS" (CLOCK_MONOTONIC)
-// to FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go. Usage:
-// alive_worker FOLDER
+// to FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go.
+//
+//     alive_worker FOLDER
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,23 +1,23 @@
-// The worker of tests/chaos/campaign.py: counts steps together with all other ranks, saves the
-// number, and records the data for the verdict. No libtorch, so that it starts within
-// milliseconds.
+// The worker of tests/chaos/campaign.py. It counts steps together with all other ranks, saves the
+// number of the step as its state, and records the data for the verdict. It has no libtorch, so it
+// starts within milliseconds.
 //
 //     campaign_worker FOLDER [snapshots] [forgets]
-//     campaign_worker FOLDER twin     only the stamps (a plant)
+//     campaign_worker FOLDER twin     only the stamps (a plant: an error that a verdict must find)
 //
 // FOLDER/HOST.gGENERATION.rRANK.PID gets lines, each with a time of CLOCK_MONOTONIC in ns:
 //     alive NS             every 10 ms, by a thread of its own, from the start of main() on
 //     begin NS STEP        all ranks are connected; training continues after this step
 //     restarts NS COUNT    of the job, from the agent's variables
-//     durable NS STEP      rank 0: the checkpoint is on disk and reported to the agent
-//     error NS TEXT        a violated rule; the process ends
+//     durable NS STEP      rank 0: the checkpoint is on disk, and the agent was told
+//     error NS TEXT        a rule is violated; the process ends
 // Training ends with exit code 0 once there is a file FOLDER.go.
 //
-// All ranks meet in one barrier per step, over TCP at MASTER_ADDR:MASTER_PORT. Rank 0 saves a
-// checkpoint in DDPRUN_CHECKPOINT_DIR, a folder that all nodes share, about every 10 steps on a
-// thread of its own. With `snapshots` each node's local rank 0 writes a state to
-// DDPRUN_SNAPSHOT_DIR every 5 steps. The worker obeys the restore plan, and checks that the plan's
-// source has the state. `forgets` (a plant): continues from half the step.
+// All ranks meet in one barrier per step, over TCP at MASTER_ADDR:MASTER_PORT. About every 10 steps
+// a thread of rank 0 saves a checkpoint in DDPRUN_CHECKPOINT_DIR, a folder that all nodes share.
+// With `snapshots` each node's local rank 0 writes a snapshot to DDPRUN_SNAPSHOT_DIR every 5 steps.
+// The worker obeys the restore plan, and checks that the plan's source has the state. With
+// `forgets` (a plant) it continues from half the step.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>

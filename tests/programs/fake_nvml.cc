@@ -1,5 +1,5 @@
-// Stands in for NVIDIA's libnvidia-ml.so.1: two GPUs. The second one has no ECC memory, and the
-// first one has fallen off the bus twice (XID 79) since somebody listened.
+// Stands in for NVIDIA's libnvidia-ml.so.1, with two GPUs. The first GPU reports twice that it has
+// fallen off the bus (XID 79). The second GPU has no ECC memory and reports no events.
 #include <cstdint>
 
 namespace {

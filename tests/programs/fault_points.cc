@@ -3,24 +3,31 @@
 //
 //   <generation> <rank> <point> <count> <kind> [<nth>]
 //
-//   point   start      this process becomes a worker
-//           forming    connects to its peers, or listens for them
-//           restore    reads a state's file, or shares it with its node; at the latest, has the
-//           state step       has written a line to the log of FAULT_LOG/rank<R>.log save gives a
-//           checkpoint, or a snapshot, its name leave      has read that the generation is over
-//           (LEAVE=1), and has not left it yet forward    calls relu, in a forward pass that has
-//           gradients backward   calls the derivative of relu allreduce  sends to a peer in a
-//           backward pass; a half of the bytes is sent optimizer  changes a parameter, in a step of
-//           Adam
-//   count   which occurrence of the point gets the fault, from 1. For the last four points: in
-//           which step of the generation, and `nth` (1 if not given) is the occurrence in this step
-//   kind    kill (SIGKILL), segv (SIGSEGV), exit (code 1),
-//           node: writes "node" into the FIFO FAULT_FIFO and waits until the reader ends this node,
-//           hold: the same with "hold <pid>", and the reader ends this process,
-//           agent: writes "agent", kills this worker's agent by SIGKILL, and goes on
+// <point> is what the worker does when the fault happens:
+//   start      becomes a worker
+//   forming    connects to its peers, or listens for them
+//   restore    reads a state's file, or shares it with its node; at the latest, has loaded it
+//   step       has written a line to the log FAULT_LOG/rank<R>.log
+//   save       gives a checkpoint or a snapshot its name
+//   leave      has read LEAVE=1 (its generation is over), and has not left the generation yet
+//   forward    calls relu, in a forward pass with gradients
+//   backward   calls the derivative of relu
+//   allreduce  sends to a peer in a backward pass; half of the bytes are sent
+//   optimizer  changes a parameter, in a step of Adam
 //
-// With FAULT_LIVES, appends a line to this file for each generation of each worker: "life
-// <generation> <rank> <pid>", and for each fault: "fault <generation> <rank> <pid> <point>".
+// <count> is the occurrence of the point that gets the fault, from 1. For the last four points it
+// is the step of the generation, from 1, and <nth> is the occurrence in this step (default 1).
+//
+// <kind> is what happens:
+//   kill, segv, exit   SIGKILL, SIGSEGV, exit code 1
+//   node               writes "node" into the FIFO FAULT_FIFO, and waits; the reader ends this node
+//   hold               writes "hold <pid>" into the FIFO, and waits; the reader ends this process
+//   agent              writes "agent" into the FIFO, kills this worker's agent by SIGKILL, and
+//                      continues
+//
+// If FAULT_LIVES names a file, appends two kinds of lines to it. At the start of each generation of
+// each worker: "life <generation> <rank> <pid>". For each fault: "fault <generation> <rank> <pid>
+// <point>".
 //
 // If a worker continues in place (ddp::run_in_place), its generation is the one in the agent's
 // message GO=1.

@@ -1,12 +1,13 @@
-// A worker for tests of faults: it trains nothing, but its ranks depend on each other like those of
-// a real job. All ranks meet in one barrier after another over TCP at MASTER_ADDR:MASTER_PORT. When
-// a peer goes away, a rank says that its collective failed, and exits with 1.
+// A worker for tests of faults that trains nothing. Its ranks depend on each other like the ranks
+// of a real job: all ranks meet in one barrier after another, over TCP at
+// MASTER_ADDR:MASTER_PORT. When a peer is gone, a rank reports that its collective failed, and
+// exits with 1.
 //
-//     fault_worker ACTION RANK     after a few barriers the worker with this rank does:
+//     fault_worker ACTION RANK     after a few barriers, the worker with this rank does ACTION:
 //         exit0 exit1 kill segv abrt stop none
-//         unsaved: says that two checkpoints failed, prints "unsaved" and goes on
-//         unsaved-exit0: the same, and exits
-//         state: says that a state cannot be read, and exits with 1
+//         unsaved: reports that two checkpoints failed, prints "unsaved" and continues
+//         unsaved-exit0: the same, and exits with 0
+//         state: reports that a state cannot be read, and exits with 1
 //
 // Once the group is up each rank prints "up".
 #include <arpa/inet.h>

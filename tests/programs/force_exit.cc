@@ -1,9 +1,9 @@
 // force_exit PID CODE: makes another process call exit_group(CODE), as if by itself, at any point
 // of its code. For faults of the kind "exits with code 1" in programs that have no such switch.
 //
-// The process's first thread is stopped with ptrace and continues at the program's entry point,
-// where a syscall instruction is put (no other thread runs there any more), with its registers set
-// for exit_group. x86-64 only. Needs root, or to be the process's parent.
+// Stops the process's first thread with ptrace, and writes a syscall instruction at the program's
+// entry point, where no thread runs any more. Then the thread continues there, with its registers
+// set for exit_group. x86-64 only. Needs root, or must be the process's parent.
 #include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>

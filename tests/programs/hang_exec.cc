@@ -1,10 +1,10 @@
-// A library for LD_PRELOAD into ddprun, and a part of os_test: it makes an exec hang, as if the
-// program were on a file server that does not answer.
+// Makes an exec wait, as if the program were on a file server that does not answer. A library for
+// LD_PRELOAD into ddprun, and a part of the program os_test.
 //
-// The environment of the program to be executed has HANG_EXEC=FOLDER and RANK=R. While the file
-// FOLDER/R exists, the execve of this program does not continue; it first makes the file
-// FOLDER/R.hangs. The program itself runs without LD_PRELOAD: a shell executes other programs after
-// a vfork, and this code must not run there.
+// The environment of the program to be executed has HANG_EXEC=FOLDER and RANK=R. If the file
+// FOLDER/R exists, execve makes the file FOLDER/R.hangs, and waits until FOLDER/R is gone. The
+// program itself runs without LD_PRELOAD: a shell executes other programs after a vfork, and this
+// code must not run there.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

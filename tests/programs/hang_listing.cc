@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD into ddprun: it makes the listing of a folder hang, like on a file
-// server that does not answer.
+// A library for LD_PRELOAD into ddprun that makes the listing of a folder wait, as on a file server
+// that does not answer.
 //
 // While the file FOLDER.hangs exists, opendir(FOLDER) does not continue.
 #include <dirent.h>

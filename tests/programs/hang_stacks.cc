@@ -1,5 +1,5 @@
-// An agent that never finishes taking its workers' stacks: a library for LD_PRELOAD into ddprun.
-// While the file HANG_STACKS exists, the helper that unwinds the stacks does not start.
+// A library for LD_PRELOAD into ddprun, for an agent that does not finish taking its workers'
+// stacks. While the file $HANG_STACKS exists, the helper that unwinds the stacks does not start.
 #include <dlfcn.h>
 #include <spawn.h>
 #include <unistd.h>

@@ -4,11 +4,13 @@
 //
 //   hang_trainer FOLDER FAULT PLACE RANK
 //
-// FAULT: none, the name of a function below, MismatchedSize, or DieAndJoinLate: the rank is killed,
-// and after the restart it waits before init. PLACE: before_init, first_step, step, checkpoint,
-// first_evaluation, evaluation. Before the fault the rank appends the time, in ns of
-// CLOCK_REALTIME, to FOLDER/fault. After each step rank 0 appends the time to FOLDER/steps. At the
-// end rank 0 writes the parameters into FOLDER/result.
+// FAULT: none, the name of a function below, MismatchedSize, or DieAndJoinLate (the rank is killed,
+// and after the restart it waits before init). PLACE: before_init, first_step, step, checkpoint,
+// first_evaluation, evaluation.
+//
+// The trainer appends times, in ns of CLOCK_REALTIME, to files: the rank to FOLDER/fault before the
+// fault, rank 0 to FOLDER/steps after each step, and each other rank to FOLDER/at_init before init.
+// At the end rank 0 writes the parameters into FOLDER/result.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""The Python worker of hang_campaign.py; hang_trainer.cc does the same in C++ and documents it.
+"""The Python worker of hang_campaign.py: a training whose faulty rank stops moving. hang_trainer.cc does the same in
+C++, and describes the arguments and the
+files.
 
 usage: hang_trainer.py FOLDER FAULT PLACE RANK module|wrapper|unmodified
 With "module" it has a ddprun.Checkpointer, and reports its evaluation. With "wrapper" it reports its steps and its

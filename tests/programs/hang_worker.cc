@@ -1,9 +1,10 @@
-// A training of 20 steps of 50 ms whose ranks wait for each other in each step, by files, and
-// report their steps on the control socket. In generation 0 rank 1 never comes back from reading
-// the data of step 5. Tests look for the functions' names in stacks.
+// A training of 20 steps of 50 ms in which one rank hangs. The ranks wait for each other in each
+// step, by files, and report their steps on the control socket. In generation 0 rank 1 never comes
+// back from reading the data of step 5. Tests look for the functions' names in stacks.
 //
 //   hang_worker FOLDER         rank 1 hangs
-//   hang_worker FOLDER none    no rank hangs: all continue until the file FOLDER/end exists
+//   hang_worker FOLDER none    no rank hangs, and no rank waits for others: each makes steps until
+//                              the file FOLDER/end exists
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

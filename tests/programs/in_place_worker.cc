@@ -2,17 +2,17 @@
 //
 //   in_place_worker FOLDER STEPS [RANK STEP POINT [lost] [shares] [untold] [closure]]
 //
-// After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM stands for
-// the bits of all parameters. When rank RANK is in step STEP, at POINT, it dies by SIGKILL, once in
-// a job:
+// After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM is a hash of
+// all parameters. Once in a job, rank RANK makes the file FOLDER/died and dies by SIGKILL, in step
+// STEP at POINT:
 //   forward, backward, averaged (after backward), optimizer
-//   stays      it does not die: the other ranks die, and its body does not return
-//   start      as forward; then the first process that replaces it dies as soon as it is called
-//   early      as forward; then the first process that replaces it dies before it joins the group
+//   stays      at forward; the bodies of the other ranks do not return after that
+//   start      at forward; then the first process that replaces it dies at the start of its body
+//   early      at forward; then the first process that replaces it dies before it joins the group
 //
-// lost: it does not die, but makes the file FOLDER/died and waits; the test ends its node.
+// lost: instead of dying, the rank waits, and the test ends its node.
 // shares: CheckpointerOptions::share_each_step. untold: there is no ddp::OptimizerStep.
-// closure: LBFGS, which calls forward and backward in its step; otherwise Adam.
+// closure: the optimizer is LBFGS, which calls forward and backward in its step; otherwise Adam.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <signal.h>

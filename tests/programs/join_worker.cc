@@ -1,4 +1,5 @@
-// A worker that joins its job and leaves again: for jobs whose ranks cannot all join.
+// A worker that calls ddp::init() and a barrier, and ends: for jobs in which not all ranks can
+// join.
 //
 //   join_worker INIT_TIMEOUT_MS TIMEOUT_MS
 #include <ddp/ddp.h>

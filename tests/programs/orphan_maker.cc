@@ -4,9 +4,9 @@
 //
 // KIND: the processes that it starts (see kKinds). Then the worker prints "ready" and does END:
 // "stay", "exit" or "crash". All started processes have DDPRUN_TEST_MARK in the command line, and
-// most also in the environment. They hold a lock on $ORPHAN_LOCK, unless they close all files, so a
-// test sees them even if the pid changes all the time. If ddprun fails to end them, they soon end
-// by themselves, because the machine has other users.
+// most also in the environment. They hold a lock on $ORPHAN_LOCK, unless they close all files. So a
+// test sees them even if their pids change all the time. If ddprun does not end them, they end by
+// themselves after a minute, so that they do not stay on the machine.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

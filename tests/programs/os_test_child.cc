@@ -1,4 +1,4 @@
-// Workers for the tests of launcher/os that need more than a line of shell. See kModes below.
+// The programs that tests of launcher/os start, if a line of shell is not enough. See kModes below.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 // The modules of tests/programs/python/parity_models.py in C++, with the same names and operations.
 // Equal results to the last bit need the same order of parameters and the same kernels.
 //
-// A module takes images [batch, 1, 8, 8] and gives 10 logits for each. `turn` is a number that
-// differs from step to step and from rank to rank; only "heads" uses it.
+// A module takes images [batch, 1, 8, 8] and returns 10 logits for each image. `turn` is a number
+// that changes with the step, with the rank or with both. Only "heads" uses it.
 #ifndef DDPRUN_TESTS_PROGRAMS_PARITY_MODELS_H_
 #define DDPRUN_TESTS_PROGRAMS_PARITY_MODELS_H_
 
@@ -79,7 +79,7 @@ struct SyncNorm : Model {
   torch::nn::Linear out;
 };
 
-// A turn uses the left head, the right head or both. No turn uses the third head.
+// `turn` selects the left head, the right head or both. The third head is never used.
 struct Heads : Model {
   Heads()
       : trunk(register_module("trunk", torch::nn::Linear(64, 32))),

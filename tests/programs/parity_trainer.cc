@@ -1,8 +1,9 @@
 // The cases of tests/python/parity_cases.json under ddp::, for test_parity.py;
 // tests/programs/python/parity_trainer.py does the same in Python.
 //   parity_trainer OUT CASES.json START
-// START/<model>.pt: the initial weights, which rank 0 alone loads. Leaves OUT/rank<rank>.pt: the
-// final values of each case, under names that begin with <case>.<optimizer>.
+// START/<model>.pt has the initial weights; only rank 0 loads them. Leaves OUT/rank<rank>.pt with
+// the results of each case: the state, the gradients of the last step, the losses and the sizes of
+// the buckets. Their names begin with <case>.<optimizer>.
 #include <ddp/ddp.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>

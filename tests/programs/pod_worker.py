@@ -1,6 +1,6 @@
 """A worker in a pod that trains nothing: for kubernetes_pods_test.cc.
 
-Once its agent has read its first messages, it appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to
+As soon as the agent has read its first messages, the worker appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to
 FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go. Rank 0 saves a checkpoint at once, and one
 more when it is asked to. Each rank prints which step it is told to restore. While there is a file FOLDER.eatRANK, that
 rank takes memory without end. argv: FOLDER.

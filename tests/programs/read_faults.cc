@@ -1,7 +1,7 @@
-// A library for LD_PRELOAD with which pread fails for the file that READ_FAULTS names, if it reads
-// a chosen byte.
+// A library for LD_PRELOAD that makes pread fail with a chosen errno for one file, if the call
+// reads beyond a chosen offset. ERRNO is a number.
 //
-//     READ_FAULTS="PATH ERRNO BYTE"
+//     READ_FAULTS="PATH ERRNO OFFSET"
 #include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>

@@ -1,8 +1,9 @@
 """A worker that holds states of a training but does not train: for restore_test.cc.
 
-Generation 0: local rank 0 of each node writes a snapshot, and rank 0 also writes a checkpoint. They report this to
-the agent, print `saved`, and wait. Later generations: every rank prints the state that it is told to restore, and the
-source prints whether it has this state. argv: the step of the snapshot on node 0, on node 1 and so on; 0: none.
+Generation 0: local rank 0 of each node writes a snapshot, and rank 0 also writes a checkpoint two steps older. They
+report this to the agent, print `saved`, and wait. Later generations: every rank prints the state that it is told to
+restore, and the source prints whether it has this state. argv: the step of the snapshot on node 0, on node 1 and so
+on; 0: no snapshot.
 """
 import json
 import os

@@ -1,14 +1,15 @@
-// A program with known stacks, for the tests of stacks. Prints "ready" and waits for ever in
+// A program with known stacks, for the tests of stacks. Prints "ready", and then waits for ever
+// with these stacks:
 //
 //   stack_probe chain            main → Outer → Middle → Inner → pause
 //   stack_probe threads N        the same, and N threads → InThread → pause
 //   stack_probe fifo PATH        main → ReadFifo → read of PATH
-//   stack_probe undumpable       as chain, and other processes of the user may not look at it
+//   stack_probe undumpable       as chain; other processes of the same user may not look at it
 //   stack_probe disk_wait        main → WaitForChild, uninterruptible (D) until its child ends;
 //                                then as chain
 //   stack_probe busy             main → Spin, which never waits
 //   stack_probe deaf             as chain; its threads block all signals
-//   stack_probe catches          as chain; the signal that asks others for their stacks ends it (3)
+//   stack_probe catches          as chain; exits with 3 on the signal that asks for own stacks
 //
 // Ends with the process that started it. own_stacks_probe is the same program with the handler of
 // the C++ library, which writes its stacks.

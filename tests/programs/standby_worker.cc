@@ -1,15 +1,15 @@
-// A worker for tests of warm standbys: begins like ddp::init(), then makes steps until it is
+// A worker for tests of warm standbys: begins like ddp::init(), makes a step, and waits until it is
 // killed.
 //
 //     standby_worker FOLDER MODE
 //
-// When its first step is made, FOLDER gets a file `<generation>.<rank>` with the lines "pid N",
-// "warm yes|no" and the worker's environment. When a standby N is about to wait, FOLDER gets
-// `waits.N`. MODE:
+// After its step a worker makes the file FOLDER/<generation>.<rank> with the lines "pid N",
+// "warm yes|no" and its environment. A standby that is about to wait makes the file FOLDER/waits.N;
+// N is its pid. MODE:
 //     train     as above
 //     dies      a standby ends before it waits, with exit code 3
-//     loads     a standby makes `loads.N` and never begins to wait
-//     unable    never reports that it could be a standby; makes `started.N` at each start
+//     loads     a standby makes FOLDER/loads.N, and never begins to wait
+//     unable    never reports that it could be a standby; makes FOLDER/started.N at each start
 #include <unistd.h>
 
 #include <cstdio>

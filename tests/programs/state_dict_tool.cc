@@ -1,7 +1,7 @@
 // Reads files that Python wrote with ddp::, and writes files for Python: see test_state_dict.py.
 //   describe FILE         the tensors as lines: name, dtype, shape, strides, offset, bytes in hex
-//   resave FILE NEW       loads the one, saves the other
-//   train FILE NEW        loads FILE into a net, adds 1 to everything, saves it
+//   resave FILE NEW       loads FILE, and saves it as NEW
+//   train FILE NEW        loads FILE into a net, adds 1 to everything, and saves the net as NEW
 //   serve                 does these in processes that need not load libtorch: for each line of
 //                         stdin, with fields separated by tabs (file for stdout, file for stderr,
 //                         limit of the address space or 0, and what is to be done), prints how it

@@ -1,6 +1,5 @@
-// Serves the store of torch on a free port, or on the port of its argument, as rank 0's agent does,
-// until its stdin ends. First writes the port to stdout. Writes to stderr why it disconnects
-// clients.
+// Serves torch's store as rank 0's agent does, on a free port or on the port of its argument, until
+// stdin ends. First prints the port. Writes to stderr why it disconnects clients.
 #include "launcher/os/store_server.h"
 
 #include <sys/socket.h>

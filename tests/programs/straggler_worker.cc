@@ -1,6 +1,7 @@
-// A training that sleeps 10 ms in each step instead of computing; in the first 60 steps the rank
-// given by the argument SLOW sleeps 15 ms (-1: no rank). Then come 61 even steps. A window has 20
-// steps.
+// A training whose ranks sleep in each step instead of computing, and one rank sleeps longer. In
+// the first 60 steps rank SLOW sleeps 15 ms (-1: no rank), the others 10 ms. Then come 61 steps in
+// which all ranks sleep equally long. The library compares the ranks every 20 steps
+// (straggler_every).
 //
 //   straggler_worker SLOW
 #include <ddp/ddp.h>

@@ -3,8 +3,8 @@
 // nanoseconds (8 bytes in this machine's byte order) in the file WALL_CLOCK_OFFSET_FILE. A new
 // number in the file steps the clock of all processes with this library.
 //
-// The kernel does not know the shifted clock. So this library shifts the deadlines of futex(2) on
-// the wall clock back.
+// The kernel does not know the shifted clock. So this library subtracts the shift from the
+// deadlines of futex(2) that are times of the wall clock.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>

@@ -4,9 +4,8 @@
 //   without_ptrace user_namespace COMMAND...   root of a user namespace, without CAP_SYS_PTRACE
 //   without_ptrace nobody COMMAND...           as uid and gid 65534
 //   without_ptrace yama=N COMMAND...           imitates Yama at N (1 or 2): ptrace_scope says N,
-//                                              CAP_SYS_PTRACE is missing. What Yama refuses to a
-//                                              process that is no ancestor (1), or to all (2), is
-//                                              refused with Yama's error
+//                                              CAP_SYS_PTRACE is missing, and a filter refuses
+//                                              ptrace and process_vm_readv with Yama's error, EPERM
 //
 // Exit code 77: the condition cannot be made here.
 #include <fcntl.h>

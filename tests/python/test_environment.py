@@ -1,5 +1,5 @@
-"""torchrun's documented environment, one case for each behaviour. One node has two workers, which
-are restarted once. Each launcher runs once, and every case looks at what the launcher gave its workers."""
+"""The environment that torchrun documents, one case for each behaviour. One node has two workers, which are restarted
+once. Each launcher runs once, and every case looks at the variables that the launcher gave its workers."""
 
 import pathlib
 import socket

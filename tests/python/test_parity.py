@@ -1,15 +1,16 @@
 """The same training under ddp:: and under Python's DistributedDataParallel, to the last bit.
 
-Every case of parity_cases.json, with both optimizers or the one that it names, makes 25 steps from the
-same weights on the same data. Each world size has one job of C++ ranks and one of Python ranks. Parameters,
-buffers, the gradients of the last step, the losses of all steps and the sizes of the buckets must be equal,
-bit for bit, rank for rank. Both jobs use the same libtorch, so only DistributedDataParallel, the optimizers
-and the order of operations can make a difference.
+Every case of parity_cases.json makes 25 steps (in "uneven" cases, some ranks fewer) from the same weights on the same
+data. It does so with SGD and Adam, or with the optimizers that it names. Each world size has one job of C++ ranks and
+one of Python ranks. Parameters, buffers, the gradients of the last step, the losses of all steps and the sizes of the
+buckets must be equal, bit for bit, rank for rank. Both jobs use the same libtorch, so only DistributedDataParallel, the
+optimizers and the order of operations can make a difference.
 
 Python's SyncBatchNorm refuses CPU tensors. The cases with "sync_batch_norm" compare SyncBatchNorm of ddp::, on
 ranks with batches of different sizes, with Python's BatchNorm1d on ranks that each have the whole batch. The
-order of the additions differs, so the results are equal within the case's "bound", and to the last bit on one
-rank. Seen red, by 0.2, when backward used the sums of its own rank instead of the sums of all ranks.
+order of the additions differs, so the results are equal within the case's "bound", and to the last bit if there is only
+one rank. Seen red, with a difference of 0.2, when backward used the sums of its own rank instead of the sums of all
+ranks.
 
 $PARITY_TRAINER: tests/programs/parity_trainer.cc. Without $DDPRUN (a build of the worker library
 alone), there is no launcher.

@@ -1,8 +1,8 @@
 """Weights between Python's PyTorch and ddp::: each loads the other's files, equal to the last bit.
 
-Harmful files are made with Python's own pickle, zipfile and json. They must be refused in little memory, and
-no code in them may run. Debian has no safetensors package for Python, but the format is so simple that this
-file reads and writes it with struct, json and torch.frombuffer.
+The test makes harmful files with Python's own pickle, zipfile and json. They must be refused with little memory, and no
+code in them may run. Debian has no safetensors package for Python, so this file reads and writes the format with
+struct, json and torch.frombuffer.
 """
 import collections
 import json

@@ -1,4 +1,4 @@
-"""scripts/torch_store_tests.sh, with small files of cases instead of PyTorch's."""
+"""scripts/torch_store_tests.sh, with small test files instead of PyTorch's."""
 import os
 import pathlib
 import subprocess

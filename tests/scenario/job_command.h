@@ -21,10 +21,10 @@ struct JobCommand {
   bool Has(const std::string& word) const;
   int Int(const std::string& name, int otherwise) const;
   Duration Time(const std::string& name, Duration otherwise) const;
-  std::vector<std::string> Agents() const;  // the words that are not flags
+  std::vector<std::string> Agents() const;  // the words that are no flags, like `running`
 };
 
-// "3s", "500ms". Throws std::invalid_argument if the text is no time.
+// Parses "3s" or "500ms". Throws std::invalid_argument if the text is no time.
 Duration ParseTime(const std::string& text);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// Plays a scenario: a text file of commands to one JobMachine, each followed by what the JobMachine
-// did.
+// Plays a scenario: a text file of commands to one JobMachine. Under each command stands what the
+// JobMachine did.
 //
 //     # A comment.
 //     job nodes=2:3 workers=1
@@ -9,7 +9,7 @@
 //
 // Lines that begin with two spaces are results, all others are commands. Play() returns the same
 // commands with their real results; a test compares the two texts.
-// docs/internals/contributing.md lists the commands and how to read the answers.
+// docs/internals/contributing.md lists the commands and explains the results.
 #ifndef DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
 #define DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
 
@@ -30,7 +30,8 @@ class JobScript {
  public:
   JobScript() = default;
 
-  // Throws std::invalid_argument, with the line, if a line is no command.
+  // Throws std::invalid_argument if a line is no command, or has a malformed state, failure or
+  // time.
   std::string Play(const std::string& scenario);
 
  private:
@@ -43,12 +44,12 @@ class JobScript {
     Generation generation{-1};
     Rank first_rank;
     bool running = false;
-    std::vector<SavedState> states;  // that its node holds
-    FailedCheckpoints failed;        // in its life
+    std::vector<SavedState> states;  // the states that its node holds
+    FailedCheckpoints failed;        // since it started
     StuckProcesses stuck;
     bool can_look_again = false;
-    LookId asked;   // by the newest LookAgain or Stop
-    LookId looked;  // as the agent reported it last
+    LookId asked;   // the look that the newest LookAgain or Stop asked for
+    LookId looked;  // the look that the agent reported last
   };
 
   void Execute(const JobCommand& command);

@@ -1,5 +1,5 @@
-// The process of an agent with its guardian: the shipped Supervisor, a client that connects again
-// and again, worker processes, and a guardian that outlives it.
+// The process of an agent with its guardian and its workers. It has the shipped Supervisor, and a
+// client that connects again after each loss. The guardian outlives the agent.
 #ifndef DDPRUN_TESTS_SIMULATION_AGENT_H_
 #define DDPRUN_TESTS_SIMULATION_AGENT_H_
 
@@ -36,7 +36,8 @@ class Agent {
   std::string Name() const;
 
   void Start();
-  // SIGKILL: the guardian ends the workers and may report to the rendezvous.
+  // SIGKILL: the guardian ends the workers, and may report to the rendezvous that the agent is
+  // gone.
   void Kill();
   // The machine loses power: everything ends at once, and nothing is reported.
   void PowerOff();
@@ -63,7 +64,8 @@ class Agent {
   // A snapshot or checkpoint is complete: in memory, or at `path`.
   void OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path);
   void OnFailedToSave(LocalRank local_rank, std::int64_t step, int failures);
-  // All that its workers have reported, also while the agent was not alive.
+  // The number of failed checkpoints that its workers have reported, also while the agent was not
+  // alive.
   int failed_checkpoints() const { return failed_checkpoints_; }
   std::vector<SavedState> holds() const { return states_.List(); }
   NodeMemory& memory() { return memory_; }
@@ -92,14 +94,15 @@ class Agent {
   void Syn(int attempt, TimePoint started);
   void AttemptFailed(int attempt, Supervisor::SessionLost lost);
   void CloseSession();
-  // Asks every rendezvous periodically: a push may be lost.
+  // Asks every rendezvous once a second whether it leads. A rendezvous also reports this by itself,
+  // but such a report may be lost.
   void AskWhoLeads();
 
   // A process that the guardian has forked.
   struct Process {
-    int worker = -1;                // its id in Training; −1: its program does not run
+    int worker = -1;                // its worker id in Training; −1: its program does not run
     bool known = false;             // the result of its exec is known
-    int signalled = 0;              // the signal that arrived before that; it ends the process
+    int signalled = 0;              // a signal that came before the result, and ends the process
     bool leaves = false;            // asked to leave its generation, and not signalled since
     std::optional<int> survivor{};  // the waiting process of Training that becomes this worker
     bool given_up = false;
@@ -110,19 +113,20 @@ class Agent {
   void OnExecuted(const ProcessPtr& process, LocalRank local_rank,
                   const Supervisor::SpawnWorkers& spawn, int life);
   void Signal(const ProcessPtr& process, int signo);
-  // Runs in the agent's loop, unless the agent has given the process up.
+  // Feeds an event of this process, unless the agent has given the process up.
   void FeedOf(const ProcessPtr& process, Supervisor::Event event);
-  // Workers that are stuck are not counted: nobody can end them.
+  // Whether `worker` is the newest worker of this local rank.
   bool IsIn(LocalRank local_rank, int worker) const;
+  // Does not count workers that are stuck: nobody can end them.
   bool AnyLeft() const;
   bool AnyStuck() const;
-  // The answer to ClearNode. Gives up every process that is still alive.
+  // The answer to ClearNode: the stuck processes. Gives up every process.
   Supervisor::NodeCleared Clear();
   void EndWorkers();  // by the guardian
   void LoseWorkers();
   // ---- workers that have left a generation and wait for the next one ----
   void LetStay(const ProcessPtr& process, LocalRank local_rank);
-  // nullopt: none waits for this local rank.
+  // The process in Training that waits for this local rank; nullopt: there is none.
   std::optional<int> TakeSurvivor(LocalRank local_rank);
   void EndStandbys();
   void EndWaiting();  // by the guardian, or with the machine
@@ -143,7 +147,8 @@ class Agent {
   std::optional<Verdict> verdict_;
   int verdict_life_ = 0;
   NodeStates states_;
-  int scan_ = 0;  // number of the newest scan; also counts scans that were given up
+  // Number of the newest scan. A start of workers adds 1, so that an older answer is dropped.
+  int scan_ = 0;
 
   // The client.
   SessionPtr session_;  // open, or nullptr
@@ -158,9 +163,9 @@ class Agent {
 
   std::vector<ProcessPtr> workers_;  // by local rank
   StandbyPool pool_{StandbyPool::Options{}};
-  std::map<StandbyPool::Id, int> waiting_;  // in pool_; of Training
+  std::map<StandbyPool::Id, int> waiting_;  // by id in pool_: the waiting process in Training
   NodeMemory memory_;
-  int life_ = 0;  // of the newest assignment that the Supervisor took
+  int life_ = 0;  // Daemon::life of the newest assignment that the Supervisor took
   struct Offer {
     Generation generation{-1};
     int life = 0;
@@ -170,8 +175,8 @@ class Agent {
   // The guardian.
   std::optional<TimePoint> fence_;
   int fences_set_ = 0;
-  Time disk_free_at_ = 0;
-  bool fenced_ = false;  // the fence was reached, and no later fence is set
+  Time disk_free_at_ = 0;  // when the disk has answered everything that the agent asked so far
+  bool fenced_ = false;    // the fence was reached, and no later fence is set
 };
 
 }  // namespace ddprun::sim

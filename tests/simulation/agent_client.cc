@@ -1,4 +1,4 @@
-// Agent: its session with the rendezvous, and the attempts to open one.
+// Agent: its session with the rendezvous, and the attempts to open a session.
 #include <algorithm>
 #include <utility>
 

@@ -28,7 +28,7 @@ class Checker {
   void OnEvent(const JobMachine& machine, int life, const JobEvent& event);
   void OnRecord(int life, const JobRecord& record);
   void OnNote(const std::string& text);
-  // An assignment becomes visible to the agents.
+  // A rendezvous sends an assignment: from now on an agent may know it.
   void OnAssigned(int life, const Header& header, const Assignment& assignment);
   void OnRestored(const JobMachine& machine, const JobRecord& record);
   void OnJobBegins();
@@ -44,9 +44,9 @@ class Checker {
     std::map<int, Assignment> by_node;
   };
 
-  // Whether workers of `older` must be gone before those of `newer` start. They need not if the
-  // daemon lost its memory and no agent reported them, or if a job of the same name began after
-  // the end.
+  // Whether the workers of job `older` (Daemon::life) must be gone before workers of job `newer`
+  // start. If the jobs differ, they need not, unless an agent came back from an earlier generation
+  // (OnReturner): the daemon does not know the older job.
   bool Excludes(int older, int newer) const;
   // A node that is repeatedly lost soon after it joined ends only few generations.
   void CheckLosses(const RootCause& cause);
@@ -57,14 +57,16 @@ class Checker {
   void CheckDisk(const NodeRecord& member, const RestorePlan& plan, const std::string& where);
   // A failed checkpoint is counted at most once; in a benign run that succeeds, exactly once.
   void CheckFailures(const JobMachine& machine);
-  // Whether the state is of a dead timeline, judged by all generations that may have started.
+  // Whether the state is on a dead timeline (docs/recovery.md): a later generation resumed below
+  // its step. Counts all generations that may have started.
   bool IsDead(const SavedState& state) const;
 
   World* const world_;  // outlives this
   std::set<int> returners_;
   std::map<Key, Formed> formed_;
-  std::map<Key, std::uint64_t> members_;  // hash of agent_ids and ranks, from the record
-  std::vector<ResumePoint> resumed_;
+  // The agent_id of each node rank. In the Key, the job is life * 1000 + node rank.
+  std::map<Key, std::uint64_t> members_;
+  std::vector<ResumePoint> resumed_;    // where each generation that may have started resumed
   std::optional<RestorePlan> planned_;  // by the newest record
   Generation checked_{-1};              // the generation whose plan was checked
   bool without_a_disk_ = false;         // the plan was made without the answer of a slow disk
@@ -72,8 +74,9 @@ class Checker {
   std::map<std::string, std::vector<Time>> losses_;  // losses that ended a generation, by host
   bool failed_ = false;                              // the generation that ended last failed
   bool spends_ = false;                              // the cause of the failure spends a restart
-  std::map<std::pair<int, std::uint32_t>, std::pair<int, int>> visible_;  // generation, restarts
-  std::map<std::pair<int, std::uint32_t>, RunId> runs_;
+  // By job and requeue number: the highest generation and number of restarts that agents may know.
+  std::map<std::pair<int, std::uint32_t>, std::pair<int, int>> visible_;
+  std::map<std::pair<int, std::uint32_t>, RunId> runs_;  // by job and requeue number
 };
 
 }  // namespace ddprun::sim

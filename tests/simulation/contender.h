@@ -1,6 +1,6 @@
-// Contender: decides whether one of several rendezvous leads. It has the shipped Leadership, the
-// queue of its calls of etcd, its link to the leader's process, and its reports to agents of who
-// leads. Its Daemon does everything else of the rendezvous.
+// Contender: decides whether one of several rendezvous leads. It has the shipped Leadership, queues
+// of calls to etcd, and a link to the leader's process, and it reports to agents that it leads. Its
+// Daemon does everything else of the rendezvous.
 #ifndef DDPRUN_TESTS_SIMULATION_CONTENDER_H_
 #define DDPRUN_TESTS_SIMULATION_CONTENDER_H_
 
@@ -23,23 +23,24 @@ class Contender {
   // Both outlive this.
   Contender(World* world, Daemon* daemon, int number);
 
-  // The process begins, or executes itself again.
+  // The process begins, or executes itself again. `ousted`: Leadership::Options::ousted.
   void Begin(int ousted);
   void EndAsked() { Step(Leadership::EndAsked{}); }
 
   bool leads() const { return leads_; }  // it has the state, and serves
   // The term of its messages.
   const Term& term() const { return term_; }
-  // The leader key is this process's. If it writes the key again, etcd has the new term before
-  // term() has it.
+  // Whether the leader key names this process. Compares ids and not terms: after this process has
+  // written the key again, etcd has the new term before term() has it.
   bool HoldsKey() const;
   // Whether it may acknowledge, assign and answer.
   bool MaySpeak() const;
   bool HandsOver() const { return core_->hands_over(); }
-  // Writes the state of the job. The writes of one term follow one another.
+  // Writes the state of the job, after all earlier writes. Calls `kept` when etcd has it.
   void Write(std::shared_ptr<const Etcd::Stored> state, std::function<void()> kept);
 
-  // Answers "who leads": to all agents after a change, or to one that asked.
+  // Report the term to all agents, or to one agent that asked. Do nothing unless this one leads
+  // and may speak.
   void TellAgents();
   void TellAgent(int agent);
 
@@ -86,7 +87,7 @@ class Contender {
   bool pausing_ = false;    // the first of `writes_` waits before it is tried again
   bool uncertain_ = false;  // the first of `writes_` may have been kept
   bool reading_ = false;
-  int watch_ = 0;  // number of the open link
+  int watch_ = 0;  // number of the newest link
   int peer_ = -1;  // the other end of the link; −1: no link
   bool leads_ = false;
   bool told_ = false;  // agents were told that it leads

@@ -22,14 +22,15 @@ namespace ddprun::sim {
 
 class Daemon {
  public:
-  // `number`: among several rendezvous; a single one has 0. `random` sets its clock.
+  // `number`: its number among several rendezvous; a single one has 0. `random` sets its clock.
   Daemon(World* world, int number, Random* random);
 
   bool up() const { return up_; }
   bool stalled() const { return stalled_; }
   bool refuses() const { return refuses_; }  // while it is down: its machine refuses connections
   int boot() const { return boot_; }
-  // Number of the job: one more each time that a job begins without a record.
+  // Number of the job. A job that begins without a record, or a restore of etcd, makes a new
+  // number.
   int life() const { return life_; }
   const JobMachine* machine() const { return machine_.get(); }
   TimePoint Now() const;
@@ -39,6 +40,7 @@ class Daemon {
   // Agents may have sessions with it.
   bool serves() const { return up_ && (contender_ == nullptr || contender_->leads()); }
 
+  // The process begins. `ousted`: as for Contender::Begin().
   void Boot() { Boot(0); }
   void Boot(int ousted);
   // SIGKILL. `refuses`: its machine stays up and refuses connections.
@@ -54,9 +56,9 @@ class Daemon {
   void Ask(const JobMachine::Event& event);  // an operator's command
 
   // ---- from its Contender ----
-  // `stored` may be nullptr.
+  // It leads. `stored`: the state in etcd; nullptr: there is none. The others: JobMachineOptions.
   void Lead(const Etcd::Stored* stored, TimePoint leases_from, bool restored);
-  // Its validity was extended.
+  // Its validity was extended: runs the effects that wait for it.
   void OnValidity();
   void ExecuteAgain(int ousted);
   void End();
@@ -73,13 +75,13 @@ class Daemon {
   void TakeUp(const JobRecord& record, int life);
   void CloseSessions(bool refuses);
   void Step(const JobMachine::Event& event);
-  // Its decisions are valid: no other rendezvous has taken over.
+  // Whether its decisions count: no other rendezvous has taken over.
   bool Decides() const;
   void Perform(const JobMachine::Action& action);
   void Persist(const JobRecord& record);
   void PersistOnEtcd(const std::shared_ptr<Write>& write);
   void Send(const JobMachine::Send& send);
-  // Runs the effect now, or when the daemon is valid again.
+  // Runs the effect now, or when the rendezvous may speak again (Contender::MaySpeak).
   void Speak(Effect effect);
   void SendNow(const Header& header, const RendezvousMessage& message, int life);
   void ScheduleTick();

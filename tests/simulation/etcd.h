@@ -30,7 +30,7 @@ class Etcd {
   // One transaction: if a given guard does not hold, nothing is written. All keys are read.
   struct Request {
     std::optional<std::uint64_t> leader_guard;
-    std::optional<std::string> leader_id_guard;  // of the leader key's value
+    std::optional<std::string> leader_id_guard;  // the id in the leader key's value
     std::optional<std::uint64_t> state_guard;
     std::optional<LeaderRecord> leader;
     std::shared_ptr<const Stored> state;
@@ -47,8 +47,9 @@ class Etcd {
 
   explicit Etcd(World* world, int clients);
 
-  // A request of rendezvous `client`. `done` runs once: with the answer, or with nullptr if none
-  // arrived within `limit`. In the second case the transaction may have taken effect, or may still.
+  // A request of rendezvous `client`. `done` runs once: with the answer, or with nullptr if a full
+  // etcd refuses a write, or if no answer arrived within `limit`. After the limit the transaction
+  // may have taken effect, or may still do so.
   void Ask(int client, const Request& request, Time limit, const Done& done);
   // The data of a member that is cut off together with this client.
   const Answer& Stale(int client) const { return clients_[client].stale; }
@@ -63,8 +64,8 @@ class Etcd {
 
   // Its data as they are now, for Restore.
   void TakeSnapshot() { snapshot_ = now_; }
-  // It is another cluster from now on: with the data of the snapshot, or emptied. Messages that are
-  // under way still arrive.
+  // From now on etcd is another cluster: with the data of the snapshot, or emptied. Messages that
+  // are under way still arrive.
   void Restore(bool emptied);
   bool IsRestored() const { return restored_; }
 
@@ -74,7 +75,7 @@ class Etcd {
  private:
   struct Client {
     std::array<bool, 2> cut{};
-    std::array<std::vector<std::function<void()>>, 2> stuck;  // messages that arrive after the cut
+    std::array<std::vector<std::function<void()>>, 2> stuck;  // messages that arrive after the heal
     Answer stale;
   };
 

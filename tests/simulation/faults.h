@@ -9,8 +9,8 @@ struct World;
 // Starts the daemon and the agents, plans the faults, and their end. `world` outlives the run.
 void Populate(World* world);
 
-// Call it when the agent of `host` has started its workers. If that host flaps, this kills the
-// agent soon and starts another one.
+// Call it when the agent of `host` has started its workers. On the plan's flapping host, this soon
+// kills the agent and starts another one.
 void Flap(World* world, int host);
 
 }  // namespace ddprun::sim

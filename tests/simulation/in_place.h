@@ -50,10 +50,10 @@ class InPlace {
     RankState state{};  // its parameters may already be partly those of the next step
     RankState next{};
     bool finished = false;        // it has finished a step of this generation
-    std::vector<Digest> older{};  // all ranks' generators at an earlier step
+    std::vector<Digest> older{};  // all ranks' generators, from the last load or joint save
     bool asked = false;           // it was asked to leave
-    bool in_time = true;          // false: it did not get the turn to make a snapshot in time
-    int turn = 0;                 // tasks of an earlier turn are dropped
+    bool in_time = true;          // false: another worker held the folder's lock for too long
+    int turn = 0;                 // number of its newest task; older tasks are dropped
     std::function<void()> resume{};
   };
 
@@ -62,6 +62,7 @@ class InPlace {
   void Later(int worker, Time delay, std::function<void()> task);
 
   void Load(Group* group);
+  // The rank from which the worker takes the state; nullopt: there is no state.
   std::optional<int> SourceFor(const Worker& worker) const;
   std::optional<WholeState> Read(const Group& group, int source, const SavedState& state) const;
   void StartWith(const Worker& worker, const WholeState& state);
@@ -80,7 +81,8 @@ class InPlace {
   std::optional<WholeState> Take(int worker) const;
   void AwaitTurn(int worker, const WholeState& state, Time until);
   void Publish(int worker, const WholeState& state);
-  // Whether the worker's last step must survive its leaving; follows from what the worker did.
+  // Whether the worker's last step must survive when it leaves. Follows from what the worker has
+  // done, and not from the library's answer.
   bool CanKeepItsStep(int worker) const;
   void Left(int worker);
 

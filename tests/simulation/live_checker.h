@@ -35,11 +35,12 @@ class LiveChecker {
   void OnFinished(const Worker& worker, const RankState& state, StepRecord* record);
   // A worker has left its generation after this step: the step must not be lost.
   void OnKept(const Worker& worker, std::int64_t step);
-  // The state that workers of this agent kept since the last call.
+  // The newest state that workers of this agent had to keep since the last call.
   std::optional<SavedState> TakeKept(int agent);
 
  private:
-  // False for a job that was begun again or whose rendezvous forgets: less is known there.
+  // False for a job that was begun again, or whose rendezvous may forget: there the checker knows
+  // less.
   bool Checks(const Group& group) const;
 
   World* const world_;  // outlives this

@@ -1,5 +1,6 @@
-// The network between agents and the rendezvous: sessions, each FIFO in both directions as over
-// TCP, on links that delay, are cut one way or both, and come back.
+// The network between agents and the rendezvous: sessions over links that can be cut. Sessions keep
+// the order of messages in each direction, as TCP does. Links delay messages. A link can be cut in
+// one direction or both, and healed.
 #ifndef DDPRUN_TESTS_SIMULATION_NETWORK_H_
 #define DDPRUN_TESTS_SIMULATION_NETWORK_H_
 
@@ -39,7 +40,8 @@ using SessionPtr = std::shared_ptr<Session>;
 class Network {
  public:
   // Links have numbers: first one for each host, then one for each rendezvous, then one for each
-  // pair of host and rendezvous. A message takes three links.
+  // pair of host and rendezvous. A message passes the links of its host, its rendezvous and the
+  // pair.
   Network(World* world, int hosts, int daemons);
   ~Network();
 
@@ -63,8 +65,8 @@ class Network {
   // Cuts or heals the direction between two rendezvous.
   void CutBetween(int from, int to, bool cut) { between_[from * daemons_ + to] = cut; }
 
-  // The connection itself is lost (a proxy, a reset). Each end notices it after its delay; a
-  // negative delay: only when that end sends something.
+  // The connection itself is lost (a proxy, a reset). Each end notices it after its delay; never if
+  // the delay is negative.
   void Break(const SessionPtr& session, Time agent_after, Time server_after);
   // Open sessions, the oldest first.
   std::vector<SessionPtr> OpenSessions() const;
@@ -73,7 +75,7 @@ class Network {
   struct Link {
     std::array<bool, 2> cut{};
     std::array<int, 2> cuts{};                     // number of cuts until now
-    std::array<std::vector<SessionPtr>, 2> stuck;  // one entry for each message that arrived
+    std::array<std::vector<SessionPtr>, 2> stuck;  // one entry for each message that waits here
   };
 
   void Arrive(const SessionPtr& session, Direction direction);

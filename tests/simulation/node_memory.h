@@ -1,5 +1,5 @@
-// The data that workers keep in their node's memory, in the agent's folder (DDPRUN_SNAPSHOT_DIR):
-// it outlives the workers, and is lost with the agent.
+// The data that workers keep in their node's memory, in the agent's folder (DDPRUN_SNAPSHOT_DIR).
+// The data outlive the workers, and are lost with the agent.
 #ifndef DDPRUN_TESTS_SIMULATION_NODE_MEMORY_H_
 #define DDPRUN_TESTS_SIMULATION_NODE_MEMORY_H_
 
@@ -16,14 +16,14 @@ namespace ddprun::sim {
 
 class NodeMemory {
  public:
-  // The places of a rank that runs or ran on this node.
+  // The places where a rank of this node puts its own state of each step (RankPlaces).
   ddp::internal::RankPlaces PlacesOf(int rank);
   bool HasPlacesOf(int rank) const { return places_.contains(rank); }
 
-  // A process begins to make snapshots. The snapshot of `keep_step` stays, or else the newest one
-  // before it; the process reuses the memory of the others.
+  // A process begins to make snapshots. Keeps the snapshot of `keep_step`, or else the newest one
+  // before that step. The process reuses the memory of the others.
   void TakeOver(std::int64_t keep_step);
-  // A complete snapshot replaces the older one of two.
+  // A complete snapshot replaces a snapshot of the same step, or else the older one of two.
   void Publish(WholeState state);
   // nullptr: there is none. The pointer is valid until the next Publish() or TakeOver().
   const WholeState* Find(std::uint32_t requeue_number, Generation generation,

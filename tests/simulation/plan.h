@@ -14,7 +14,7 @@ namespace ddprun::sim {
 // Several rendezvous over etcd.
 struct SeveralPlan {
   int daemons = 1;
-  // A process takes one of the two when it begins.
+  // How long a leader may lead without etcd. A process takes one of the two when it begins.
   std::array<Duration, 2> validity{};
   bool restores = false;  // etcd is emptied, or restored from a snapshot, once
   bool fills = false;     // etcd is full for a while
@@ -43,7 +43,7 @@ struct Plan {
   bool stays = false;            // workers leave a generation instead of ending with it
   bool tells_optimizer = false;  // workers that stay report when their parameters change
   bool buffers = false;          // their model has buffers, like BatchNorm's
-  int stuck_workers = 0;         // workers that wait for a disk for a while, and cannot be ended
+  int stuck_workers = 0;         // times that a worker waits for a disk, and cannot be ended
 
   Time shortest_delay = 0;  // of a message
   Time longest_delay = 0;
@@ -51,11 +51,11 @@ struct Plan {
   Time longest_fsync = 0;
   bool memory_store = false;  // a restarted daemon knows nothing
   SeveralPlan several;
-  // What the rendezvous knows may be lost, or older than the job.
+  // Whether the rendezvous may lose its record of the job, or get back an older one.
   bool forgets() const { return memory_store || several.restores; }
 
-  // No fault that may cost a generation: sessions break and are noticed, the daemon is killed and
-  // comes back from its journal. The workers must never be restarted.
+  // No fault that may cost a generation: sessions break and both ends notice it, or the daemon is
+  // killed and comes back from its journal. The workers must never be restarted.
   bool benign = false;
   int faults = 0;
   Time faults_end = 0;  // every fault is healed then
@@ -64,15 +64,13 @@ struct Plan {
 Plan MakePlan(Random& random);
 // The same run with several rendezvous.
 Plan WithSeveral(Plan plan, Random& random);
-// Takes a generator of its own, so that runs without an etcd that is restored or full are as
-// before.
+// Takes a generator of its own, so that faults of etcd's data do not change the other draws.
 void PlanEtcd(Random& random, Plan* plan);
-// Takes a generator of its own, so that states and requested ranks do not change the faults.
+// Takes a generator of its own, so that states and requested ranks do not change the other draws.
 void PlanStates(Random& random, Plan* plan);
-// Takes another generator, so that stuck workers do not change the other faults.
+// Also takes a generator of its own.
 void PlanStuck(Random& random, Plan* plan);
-
-// Takes another generator, for the same reason. Call it after PlanStates().
+// Also takes a generator of its own. Call it after PlanStates().
 void PlanStays(Random& random, Plan* plan);
 
 // How long after the last fault a job may take to end; docs/internals/simulation.md explains each

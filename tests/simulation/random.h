@@ -24,7 +24,8 @@ class Random {
   int Int(int low, int high) { return static_cast<int>(Between(low, high)); }
   // True with a probability of `percent` %.
   bool Percent(int percent) { return Int(0, 99) < percent; }
-  // Each octave of low..high is equally likely, so small values are as frequent as large ones.
+  // Each octave of low..high (low to 2 low, 2 low to 4 low, ...) is equally likely. So small values
+  // are as frequent as large ones.
   std::int64_t Wide(std::int64_t low, std::int64_t high) {
     int octaves = 0;
     while ((low << (octaves + 1)) <= high) ++octaves;

@@ -1,4 +1,4 @@
-// The record of a run: a hash of every event, and on demand a line of text for each.
+// The record of a run: one hash over all events, and on demand a line of text for each event.
 #ifndef DDPRUN_TESTS_SIMULATION_RECORDER_H_
 #define DDPRUN_TESTS_SIMULATION_RECORDER_H_
 

@@ -12,7 +12,8 @@
 
 namespace ddprun::sim {
 
-// True time: nanoseconds since the simulation began. No process sees it; each has a Clock.
+// True time: nanoseconds since the simulation began. No process sees it: each reads the Clock of
+// its machine.
 using Time = std::int64_t;
 
 constexpr Time kMillisecond = 1'000'000;
@@ -72,7 +73,7 @@ struct Clock {
   // The first true time at which Local() is `local` or later. Integers only: the same everywhere.
   Time True(TimePoint local) const {
     Time time = (local - Local(0)).count();
-    // Each error is at most a thirtieth of the previous one.
+    // Each error is at most a thirtieth of the previous one, as long as |ppm| is at most 30,000.
     for (Time error = 2; error > 1 || error < -1;) {
       error = (local - Local(time)).count();
       time += error;

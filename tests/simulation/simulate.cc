@@ -1,9 +1,12 @@
-// simulate --seeds FROM:TO [--etcd 1|2] [--bug NAME]: runs each seed once.
+// simulate --seeds FROM:TO [--etcd 1|2] [--bug NAME]: runs each seed from FROM to TO - 1 once.
 // simulate --trace SEED [--etcd 1|2] [--bug NAME]: one run, with a line for each event.
 //
-// Exit code 1: a rule was violated. --etcd 1: with several rendezvous. --etcd 2: one of them may
-// lead for much longer without etcd than the others. A bug that needs them implies it.
-// --bug plants a bug (names: BugNamed()); exit code 0 then means that a run found it.
+// --etcd 1: several rendezvous. --etcd 2: several, and some of them may lead for much longer
+// without etcd than the others. --bug plants a bug (BugNamed() has the names). A bug that needs
+// --etcd sets it.
+//
+// Exit code 1: a rule was violated. With --seeds and --bug, exit code 0 means that a run found the
+// bug, and 1 that none did.
 #include <chrono>
 #include <csignal>
 #include <cstdio>

@@ -22,11 +22,11 @@ enum class Bug {
   kTimelineForgotten,    // an agent reports all its states as made by the newest generation
   kNobodyLooksAgain,     // the rendezvous treats every agent as one that cannot look again
   kStuckForgotten,       // an agent does not report the workers that SIGKILL did not end
-  kLeftTooEarly,         // a worker says that it has left its generation when it is asked to
-  kOldSurvivorJoins,     // a worker that stayed takes the rank that it had in the generation before
-  kTwoSources,           // a worker that holds the planned step itself takes it for the source
+  kLeftTooEarly,         // a worker that is asked to leave says at once that it has left
+  kOldSurvivorJoins,     // a worker that stayed takes the rank that it had in its first generation
+  kTwoSources,           // a worker that holds the planned step takes itself for the source
   kHalfStepAsSource,     // a worker within the optimizer's step makes a snapshot
-  kSlotOfAnotherStep,    // a worker takes the generator of the newest step, not of the planned one
+  kSlotOfAnotherStep,    // a worker takes the generator of the step after the planned one
   kLeftBeforeItsSnapshot,  // a worker reports that it has left, and only then its snapshot
   // With several rendezvous:
   kAckAfterValidity,    // a leader speaks without confirmation by etcd
@@ -34,12 +34,12 @@ enum class Bug {
   kTermNotChecked,      // an agent obeys a leader of any term
   kUnguardedWrite,      // the state is written without any guard
   kTwoLeadersFromOne,   // a takeover is written without the guard
-  kStaleRenewal,        // a renewal is answered from the memory of one member of etcd
+  kStaleRenewal,        // a renewal is answered by a member that is cut off from etcd
   kDelayedDuplicate,    // the state is written with the guard of the leader key only
   kVmaxForgotten,       // a leader publishes only its own validity
   kNoHoldAfterRestore,  // a leader believes that a restored etcd has all data
 };
-// kSeveralUnlike: several, and one of them may lead for much longer without etcd than the others.
+// kSeveralUnlike: several. Some processes may lead without etcd for 12 s, the others for 1 s.
 enum class Rendezvous { kAlone, kSeveral, kSeveralUnlike };
 // The flag of `simulate` for it, with a space before it; "" for kAlone.
 const char* FlagOf(Rendezvous rendezvous);
@@ -57,17 +57,17 @@ struct Result {
   std::optional<Outcome> outcome;  // of the job; nullopt: it has not ended
   int generations = 0;             // started generations
   int faults = 0;
-  int fences = 0;  // agents that ended their workers because they were cut off
-  int daemon_restarts = 0;
+  int fences = 0;           // agents that ended their workers because they were cut off
+  int daemon_restarts = 0;  // kills of a rendezvous, and its ends and restarts by itself
   int sessions = 0;
   int restores = 0;            // generations that began with a state
-  int restores_elsewhere = 0;  // those whose state came from a node other than the first
-  int dead_states = 0;         // dead states that a member held when a generation was formed
+  int restores_elsewhere = 0;  // of these: how many took it from a node other than the first
+  int dead_states = 0;         // states on a dead timeline (docs/recovery.md) that members held
   int failed_checkpoints = 0;  // counted by jobs that finished
   int stuck = 0;               // workers that SIGKILL did not end for a while
-  int left_out = 0;            // nodes that were left out until these workers were gone
+  int left_out = 0;            // nodes that were left out until such workers were gone
   int stayed = 0;              // workers that left a generation
-  int handed_over = 0;         // of these workers: how many began another generation
+  int handed_over = 0;         // of these: how many began another generation
   int end_snapshots = 0;       // snapshots that they made while they left
   int live_restores = 0;       // ranks that began with such a snapshot
   int takeovers = 0;           // by one of several rendezvous

@@ -1,4 +1,5 @@
-// A slice of scripts/simulate.sh. A failure names its seed: `simulate --trace SEED` shows the run.
+// A part of the runs of scripts/simulate.sh. A failure names its seed; `simulate --trace SEED`
+// shows the run.
 #include "tests/simulation/simulation.h"
 
 #include <gtest/gtest.h>

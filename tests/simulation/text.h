@@ -1,4 +1,4 @@
-// One line for a message, for traces.
+// The text of a message, a header or an event in a trace.
 #ifndef DDPRUN_TESTS_SIMULATION_TEXT_H_
 #define DDPRUN_TESTS_SIMULATION_TEXT_H_
 

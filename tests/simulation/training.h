@@ -64,7 +64,7 @@ struct Worker {
   Rank rank;
   LocalRank local_rank;
   bool alive = false;
-  bool left = false;  // left its generation; its process waits for the next one
+  bool left = false;  // it has left its generation, and its agent does not know it yet
   int failed_checkpoints = 0;
   bool stuck = false;                   // in a system call that no signal interrupts
   std::optional<ExitStatus> ends_as{};  // how it ends as soon as it is not stuck
@@ -89,7 +89,7 @@ class Training {
   void EndWaiting(int process) { processes_[process].alive = false; }
   // A random running worker fails.
   void FailOne();
-  // A random running worker waits for a disk for `duration`; one of its peers may fail meanwhile.
+  // A random running worker waits for a disk for `duration`. One of its peers may fail meanwhile.
   void StickOne(Time duration);
 
   const Worker& worker(int id) const { return workers_[id]; }
@@ -99,16 +99,19 @@ class Training {
   int AliveOf(const std::vector<int>& workers) const;
   // Ids, in the order of their start.
   const std::vector<int>& alive() const { return alive_; }
-  // Every step was made, and if the job saves checkpoints, one has the last step.
+  // A checkpoint has the last step. Only for jobs that save checkpoints.
   bool complete() const;
 
   // ---- for InPlace ----
+  // The worker ends, or ends so as soon as it is not stuck. `kind`: text for the trace; not empty:
+  // because a peer is gone.
   void End(int worker, ExitStatus status, const std::string& kind);
   // The worker's training is complete.
   void EndWell(int worker);
   void Leave(int worker);
   // A member is gone; the other workers notice it.
   void Break(Group* group);
+  // What must be saved after this step. Forgets a requested checkpoint.
   Due TakeDue(Group* group, std::int64_t step);
   // Saves the group's step. `state`: its contents; only for workers that stay.
   void Keep(const Group& group, const Due& due, const std::optional<WholeState>& state);
@@ -119,7 +122,7 @@ class Training {
                  int life);
   void Unstick(int worker);
   void StepGroup(Group* group);
-  // In memory, or on the disk of rank 0.
+  // Saves in memory on each node (on some it fails), or on the disk of rank 0's host.
   void Save(const Group& group, Tier tier, const std::optional<WholeState>& state);
 
   World* const world_;                     // outlives this

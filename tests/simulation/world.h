@@ -49,16 +49,16 @@ struct World {
   World& operator=(const World&) = delete;
 
   Host& AddHost();
-  // Another process, with a new agent_id.
+  // Starts another process of an agent, with a new agent_id.
   Agent& StartAgent(int host, std::uint32_t requeue_number);
   // The newest live agent of a host, or nullptr.
   Agent* AgentOn(int host);
 
-  // This end of a session noticed that the session is lost.
+  // The agent's or the rendezvous' end of a session notices that the session is lost.
   void AgentEndLost(const SessionPtr& session, const char* why);
   void ServerEndLost(const SessionPtr& session);
 
-  // The leader by etcd's leader key, or the only rendezvous.
+  // The leader by etcd's leader key; the first rendezvous if there is no leader or no other one.
   Daemon& Leader();
   const Daemon& OfSession(const Session& session) const { return *daemons[session.daemon]; }
 
@@ -90,7 +90,7 @@ struct World {
   Training training;
   std::vector<std::unique_ptr<Agent>> agents;  // ended agents included
   std::uint32_t requeue_number = 0;            // of the newest agents
-  int lives = 0;                               // number of jobs that began without a record
+  int lives = 0;                               // the newest Daemon::life
   std::uint64_t writes = 0;                    // number of writes of the state to etcd
   bool healed = false;                         // the time of faults is over
 };

@@ -4,10 +4,10 @@
 #   DIR      state, logs and slurm.conf; not below /tmp, because each node has a /tmp of its own
 #   crash    powers a node off: slurmd and every process of the node die at once; boot is the reverse
 #   hide     cuts a node off from the controller only; unhide is the reverse
-#   cut      takes a node off the network; its processes do not notice. restore is the reverse
-# Each node is a network, mount, pid and UTS namespace: 10.77.0.(10+I), with its own /tmp (a checkout below /tmp is in
-# it) and /dev/shm.
-# The controller is 10.77.0.1. Needs root and the packages slurmctld slurmd slurm-client munge iproute2.
+#   cut      takes a node off the network, and leaves its processes alone; restore is the reverse
+# Each node is a network, mount, pid and UTS namespace with the address 10.77.0.(10+I), and has its own /dev/shm and
+# /tmp. A checkout of the repository below /tmp is also in the node's /tmp. The controller is 10.77.0.1.
+# Needs root and the packages slurmctld slurmd slurm-client munge iproute2.
 # To use it:  . DIR/env   and then sbatch, srun, squeue, scancel, scontrol.
 set -u
 die() {

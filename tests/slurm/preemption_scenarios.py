@@ -1,4 +1,4 @@
-"""A job that is warned, preempted, requeued, out of time or cancelled; scripts/ddprun.sbatch runs it."""
+"""A job that scripts/ddprun.sbatch runs is warned, preempted, requeued, out of time or cancelled."""
 import json
 import os
 import re

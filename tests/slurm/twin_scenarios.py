@@ -1,4 +1,4 @@
-"""Nodes that are cut off still run, but Slurm has requeued their job and runs it on other nodes."""
+"""Slurm requeues a job whose nodes are cut off, and runs it on other nodes, while the old processes still run."""
 import json
 import os
 import re

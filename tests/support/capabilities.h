@@ -31,7 +31,8 @@ inline bool HasCapability(int capability) {
   return (data[capability / 32].effective >> (capability % 32) & 1) != 0;
 }
 
-// What network namespaces need and this process lacks: "CAP_NET_ADMIN"; "": nothing.
+// The capability that this process lacks for network namespaces, or why unshare() fails. "": it
+// lacks nothing.
 inline std::string MissingForNetworks() {
   if (!HasCapability(CAP_SYS_ADMIN)) return "CAP_SYS_ADMIN";
   if (!HasCapability(CAP_NET_ADMIN)) return "CAP_NET_ADMIN";
@@ -54,7 +55,8 @@ inline std::string LeftOut(const std::string& missing) { return "left out, it ne
 
 }  // namespace ddprun
 
-// Use it in SetUp() or a test: skips the test if `missing`, a capability, is not "".
+// Use it in SetUp() or in a test. If `missing`, a capability, is not "", it skips the test, or
+// fails it with DDPRUN_TESTS=all.
 #define DDPRUN_NEEDS(missing)                                      \
   if (const std::string lacks = (missing); lacks.empty()) {        \
   } else if (::ddprun::AllTestsAreWanted()) {                      \

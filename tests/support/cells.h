@@ -1,5 +1,5 @@
-// For tests that walk over every cell of states × events, so that no event is forgotten. An event
-// without a row of its own gets a row with its default values.
+// For tests of every cell of states × events. An event without a row of its own gets a row with its
+// default values, so no event is forgotten.
 #ifndef DDPRUN_TESTS_SUPPORT_CELLS_H_
 #define DDPRUN_TESTS_SUPPORT_CELLS_H_
 
@@ -21,8 +21,9 @@ std::string NameOfType() {
   return name.substr(name.rfind(':') + 1);
 }
 
-// Calls add(name, value) for each alternative of the variant whose name is in no name of `rows` as
-// a word. Alternatives in `sent_otherwise` have rows under other names.
+// Calls add(name, value) for each alternative of the variant that has no row. An alternative has a
+// row if its name is a word in the name of one of `rows`. Alternatives in `sent_otherwise` have
+// rows under other names.
 template <class... Alternatives, class Rows, class Add>
 void ForEachWithoutRow(const std::variant<Alternatives...>& /*of_type*/, const Rows& rows,
                        const std::vector<std::string>& sent_otherwise, Add add) {

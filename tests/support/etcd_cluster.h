@@ -1,5 +1,6 @@
-// A real etcd for a test: members on loopback, with data in a folder of their own, heartbeat 50 ms
-// and election 300 ms. Needs Debian's packages etcd-server and etcd-client.
+// A real etcd for a test. Its members are on loopback, and have their data in a folder of their
+// own, a heartbeat of 50 ms and an election timeout of 300 ms. Needs Debian's packages etcd-server
+// and etcd-client.
 //
 // One thread.
 #ifndef DDPRUN_TESTS_SUPPORT_ETCD_CLUSTER_H_
@@ -29,7 +30,7 @@ class EtcdCluster {
     std::string certificates;
   };
 
-  // Starts the members, and waits until they have a leader.
+  // Starts the members, and waits until they have a leader. Aborts if that takes a minute.
   explicit EtcdCluster(int members, std::vector<std::string> flags = {})
       : EtcdCluster(members, Options{std::move(flags), ""}) {}
   EtcdCluster(int members, Options options);
@@ -41,7 +42,8 @@ class EtcdCluster {
   int size() const { return static_cast<int>(endpoints_.size()); }
   pid_t pid(int member) const { return programs_[member]->pid(); }
 
-  // The leading member, as any member says. Waits until one member answers.
+  // The leading member. Waits until a member names a leader that answers, too. Aborts after a
+  // minute.
   int WaitForLeader() const;
 
   // The options of a client with a certificate from `certificates`.
@@ -59,8 +61,8 @@ class EtcdCluster {
   void Thaw(int member);
   void Kill(int member);   // SIGKILL; its data stays
   void Start(int member);  // starts a killed member again
-  // Kills all members, and starts another cluster with the keys of this snapshot; without keys if
-  // it is "" (docs/ha.md). Does not wait for its leader. False: etcdctl has failed.
+  // Kills all members, and starts another cluster with the keys of this snapshot, or without keys
+  // if `snapshot` is "" (docs/ha.md). Does not wait for a leader. False: etcdctl has failed.
   bool Restore(const std::string& snapshot);
 
  private:

@@ -1,5 +1,5 @@
-// Golden files: the expected text of a test is in a file, whose changes are reviewed as a diff.
-// With DDPRUN_REWRITE=1 in the environment, the file is written, not compared.
+// Golden files: the expected text of a test is in a file, and changes of the file are reviewed as a
+// diff. If DDPRUN_REWRITE is in the environment, the test writes the file and compares nothing.
 #ifndef DDPRUN_TESTS_SUPPORT_GOLDEN_H_
 #define DDPRUN_TESTS_SUPPORT_GOLDEN_H_
 

@@ -1,4 +1,5 @@
-// A browser for tests: bytes over a socket, with a deadline.
+// A browser for tests: sends and receives bytes over a socket, and gives up after a minute without
+// data.
 #ifndef DDPRUN_TESTS_SUPPORT_HTTP_CLIENT_H_
 #define DDPRUN_TESTS_SUPPORT_HTTP_CLIENT_H_
 
@@ -40,7 +41,8 @@ class HttpClient {
   }
   void SayNoMore() const { shutdown(fd_.get(), SHUT_WR); }
 
-  // Reads until `text` has arrived; false: the connection ended before.
+  // Reads until `text` has arrived. False: the connection ended before, or nothing came for a
+  // minute.
   bool HearUntil(const std::string& text) {
     while (heard_.find(text) == std::string::npos) {
       if (!HearMore()) return false;

@@ -58,7 +58,7 @@ class Daemon {
 // Nodes of one job. All processes of the job carry DDPRUN_TEST_MARK=mark().
 class Job {
  public:
-  // `arguments` come after the log folder: flags and the command. All nodes have `environment`.
+  // All nodes have `environment`.
   Job(std::string folder, std::map<std::string, std::string> environment = {})
       : folder_(std::move(folder)), environment_(std::move(environment)) {
     static int count = 0;
@@ -66,7 +66,7 @@ class Job {
     environment_["DDPRUN_TEST_MARK"] = mark_;
   }
 
-  // Starts the next node; its logs are in logs(index).
+  // Starts the next node; its logs are in logs(index). `arguments`: more flags, and the command.
   Program& AddNode(std::vector<std::string> arguments) {
     std::vector<std::string> argv = {DdprunPath(), "--log-dir", logs(nodes_.size())};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
@@ -87,7 +87,7 @@ class Job {
   const std::string& folder() const { return folder_; }
   const std::string& mark() const { return mark_; }
 
-  // The pid of the worker with this rank, 0 when there is none.
+  // The pid of the worker with this rank; 0: there is none.
   pid_t Worker(int rank) const {
     for (const pid_t pid :
          ProcessesWith({{"DDPRUN_TEST_MARK", mark_}, {"RANK", std::to_string(rank)}})) {

@@ -48,14 +48,14 @@ class LoopDisk {
 
   void Freeze() { ASSERT_EQ(Shell("fsfreeze -f " + path_), ""); }
   void Thaw() { Shell("fsfreeze -u " + path_); }
-  // Fills the disk to the last byte, and makes room again.
+  // Fills the disk to the last byte. MakeRoom() makes room again.
   void Fill() {
     const std::string filler = path_ + "/filler";
     // sync frees blocks that were reserved for unwritten data.
     for (int i = 0; i < 3; ++i) Shell("cat /dev/zero >> " + filler + "; sync -f " + filler);
   }
   // Makes the file system read-only, and all blocks from the middle of `file` on unreadable: EIO.
-  // What was written before `file` stays readable.
+  // The blocks before them stay readable.
   void LoseBlocks(const std::string& file) {
     ASSERT_EQ(
         Shell("mount -o remount,ro " + path_ + " && set -- $(filefrag -v " + file +

@@ -1,5 +1,5 @@
-// A munged of its own for a test: its key, socket and other files are in the test's folder. Any
-// user may start it. Needs Debian's package munge.
+// A munged, the daemon of MUNGE, for one test. Its key, socket and other files are in the test's
+// folder. Any user may start it. Needs Debian's package munge.
 #ifndef DDPRUN_TESTS_SUPPORT_MUNGED_H_
 #define DDPRUN_TESTS_SUPPORT_MUNGED_H_
 

@@ -1,6 +1,5 @@
-// A network of its own for one test: hosts of a daemon and of nodes, each a network namespace, and
-// a router (one more namespace) between them that can drop or reject packets. All share this host's
-// clock.
+// A network for one test: a host for the daemon, a host for each node, and a router between them
+// that can drop or reject packets. Each is a network namespace. All share this machine's clock.
 //
 // Needs root, iproute2, nftables and a kernel with both. The names of the namespaces contain the
 // pid of the test. The namespaces and every process in them end with the Network. If the test is
@@ -35,8 +34,9 @@ class Network {
   static std::string DaemonAddress() { return "10.77.0.2"; }
   static std::string NodeName(int node) { return "node" + std::to_string(node); }
 
-  // `argv` as a command that runs on the daemon's host or on a node's host, and sees the name of
-  // this host. It is exec'ed, so the pid is its own.
+  // The command that runs `argv` on the daemon's host or on a node's host. On a node's host the
+  // program sees the host name NodeName(node). The command executes the program, so the pid is that
+  // of the program.
   std::vector<std::string> OnDaemon(const std::vector<std::string>& argv) const;
   std::vector<std::string> OnNode(int node, const std::vector<std::string>& argv) const;
 

@@ -1,5 +1,5 @@
-// A JobMachine's actions with one Send for each receiver. So a test can look for a message to one
-// agent, and need not know which messages went to many agents.
+// Replaces each SendToMany of a JobMachine by one Send for each receiver. So a test can look for a
+// message to one agent, and need not know which messages went to many agents.
 #ifndef DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_
 #define DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_
 

@@ -14,8 +14,8 @@ namespace ddprun {
 
 class ReadyProcess {
  public:
-  // Returns when `begin` has returned in the new process. The test fails if that process ends
-  // first.
+  // Returns when `begin` has returned in the new process. The test fails if the process ends
+  // before.
   explicit ReadyProcess(const std::function<void()>& begin) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);

@@ -1,6 +1,6 @@
-// Relay: an attacker that owns a rendezvous' port, or stands between a client and the rendezvous.
-// It accepts connections with a certificate of its own, or without TLS, and passes every message on
-// to the real rendezvous.
+// Relay: an attacker that listens on a rendezvous' port, or stands between a client and the
+// rendezvous. It accepts connections with a certificate of its own, or without TLS, and passes
+// messages on to the real rendezvous.
 #ifndef DDPRUN_TESTS_SUPPORT_RELAY_H_
 #define DDPRUN_TESTS_SUPPORT_RELAY_H_
 
@@ -24,8 +24,8 @@ class Relay final : public v1::Rendezvous::Service {
  public:
   enum class Speaks { kTls, kPlain };
 
-  // `upstream`: "HOST:PORT", to which it speaks TLS as agents do. Listens on a free port of
-  // loopback.
+  // `upstream`: "HOST:PORT" of the rendezvous. The relay speaks TLS to it, as agents do. Listens on
+  // a free port of loopback.
   Relay(const std::string& upstream, Speaks to_clients)
       : upstream_(v1::Rendezvous::NewStub(grpc::CreateChannel(upstream, auth::UnverifiedTls()))),
         identity_(std::make_shared<auth::TlsIdentity>(auth::MakeSelfSigned("ddprun rendezvous"))),
@@ -40,7 +40,7 @@ class Relay final : public v1::Rendezvous::Service {
   std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
   // SHA-256 of the certificate that clients see.
   std::string certificate() const { return identity_->shown().front(); }
-  // The number of the rendezvous' messages that it could have rewritten.
+  // The number of the rendezvous' messages that the relay could have rewritten. Without handshakes.
   int heard() const { return heard_; }
 
   grpc::Status Handshake(grpc::ServerContext* client, const v1::HandshakeRequest* request,
@@ -70,8 +70,8 @@ class Relay final : public v1::Rendezvous::Service {
   }
 
  private:
-  // With the client's deadline and proof. Waits for a connection: a try that a busy machine cuts
-  // off shows nothing about the rendezvous.
+  // A context with the client's deadline and proof. Its call waits for a connection: on a busy
+  // machine a first try may fail, which shows nothing about the rendezvous.
   static std::unique_ptr<grpc::ClientContext> ContextOf(const grpc::ServerContext& client) {
     auto context = grpc::ClientContext::FromServerContext(client);
     context->set_wait_for_ready(true);

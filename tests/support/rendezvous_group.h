@@ -14,7 +14,8 @@ namespace ddprun {
 
 class RendezvousGroup {
  public:
-  // Starts `count` rendezvous, and waits until they listen. `flags`: for each of them, with --etcd.
+  // Starts `count` rendezvous, and waits until they listen. `flags`: of each of them; must have
+  // --etcd.
   RendezvousGroup(std::vector<std::string> flags, int count);
   RendezvousGroup(const RendezvousGroup&) = delete;
   RendezvousGroup& operator=(const RendezvousGroup&) = delete;
@@ -24,10 +25,10 @@ class RendezvousGroup {
   std::string endpoints() const;
   Program& operator[](int index) { return *programs_[index]; }
 
-  // How often each rendezvous has led.
+  // How often each rendezvous has led since its newest Start().
   std::vector<int> Reigns() const;
-  // Waits for a rendezvous that has led more often than in `before`. Returns its index; -1 if there
-  // is none within kHang.
+  // Waits for a rendezvous that has led more often than `before` says. Returns its index; -1 if
+  // there is none within kHang.
   int WaitForLeader(const std::vector<int>& before) const;
 
  private:

@@ -1,5 +1,4 @@
-// The costs of a build under AddressSanitizer or ThreadSanitizer: it is many times slower and keeps
-// freed memory.
+// The memory that a process of a build under AddressSanitizer or ThreadSanitizer takes in addition.
 #ifndef DDPRUN_TESTS_SUPPORT_SANITIZER_H_
 #define DDPRUN_TESTS_SUPPORT_SANITIZER_H_
 
@@ -7,8 +6,8 @@
 
 namespace ddprun {
 
-// The additional memory of a process in such a build: 256 MiB of freed memory, and the memory of
-// the sanitizer itself.
+// In KiB: 256 MiB of freed memory that the sanitizer keeps, and the memory of the sanitizer itself.
+// 0 in other builds.
 inline constexpr long kSanitizerKib = kUnderSanitizer ? 560 << 10 : 0;
 
 }  // namespace ddprun

@@ -12,9 +12,9 @@
 
 namespace ddprun {
 
-// From now on ptrace and process_vm_readv fail with `error`, in this thread and its children;
-// without `ptrace` only process_vm_readv fails. Needs no capability. False: the kernel has no
-// filters.
+// From now on ptrace and process_vm_readv fail with `error`, in this thread and in the threads and
+// processes that it starts. If `ptrace` is false, only process_vm_readv fails. Needs no capability.
+// False: the kernel has no filters.
 inline bool RefuseTracing(unsigned error = EPERM, bool ptrace = true) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

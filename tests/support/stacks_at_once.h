@@ -11,7 +11,8 @@
 
 namespace ddprun {
 
-// Each function returns the event for the JobMachine's Step().
+// Each function performs an action of the JobMachine, and returns the event for its Step(), if the
+// action has one.
 class StacksAtOnce {
  public:
   JobMachine::Event Perform(const JobMachine::MergeStacks& merge) {

@@ -1,4 +1,4 @@
-// A folder for one test, removed with everything in it.
+// A temporary folder for one test. The destructor removes it with everything in it.
 #ifndef DDPRUN_TESTS_SUPPORT_TEMP_DIR_H_
 #define DDPRUN_TESTS_SUPPORT_TEMP_DIR_H_
 

@@ -12,7 +12,8 @@
 
 namespace ddprun {
 
-// Another user of this host attacks a loopback daemon that got no credentials.
+// Another user of this host attacks a loopback daemon that was started without credentials. Such a
+// daemon makes a token for its own user.
 class LoopbackAttacks {
  public:
   // `impostor`: another user's daemon, which may have taken the port of a missing daemon.
@@ -31,12 +32,14 @@ class LoopbackAttacks {
   std::shared_ptr<const auth::ClientCredentials> owner_;
 };
 
-// An attacker owns the port that the agents know, and relays everything to the real rendezvous.
+// An attacker listens on the port that the agents know, and relays everything to the real
+// rendezvous.
 class RelayAttacks {
  public:
   // `job`: a job whose rendezvous other hosts can reach. `secret`: the secret of its token.
   RelayAttacks(const LiveJob* job, std::string secret);
 
+  // `speaks`: what the relay speaks to the client.
   void OurClient(Verdicts& verdicts, Relay::Speaks speaks) const;
   // A client that does not check the certificate joins.
   void CarelessClient(Verdicts& verdicts, Relay::Speaks speaks) const;
@@ -51,7 +54,9 @@ class RelayAttacks {
   std::shared_ptr<const auth::ClientCredentials> beyond_;
 };
 
-// Opens a Session over TLS with these files, which may be invalid; without files if they are "".
+// Opens a Session over TLS. The client shows the certificate `identity`.crt with the key
+// `identity`.key, which may be invalid; no certificate if `identity` is "". Both files are in the
+// job's folder. `kind`: the row in the table of verdicts.
 void TlsAttack(const LiveJob& job, const std::string& kind, const std::string& identity,
                Verdicts& verdicts);
 // Opens a Session without TLS at a server that uses TLS.

@@ -32,16 +32,18 @@ class LiveJob {
   std::string endpoint() const { return daemon_.endpoint(); }
   int port() const { return daemon_.port(); }
 
-  // Of the daemon: its open descriptors, and its resident memory.
+  // Of the daemon: the number of its open descriptors, and its resident memory.
   int Descriptors() const;
   long RssKib() const;
-  // Waits until the daemon's connections are closed. Polls, because the kernel sends no event when
-  // another process closes a descriptor.
+  // Waits until the daemon has at most `expected` open descriptors, for at most kPatience. Returns
+  // their number. Polls, because the kernel sends no event when another process closes a
+  // descriptor.
   int DescriptorsAtRest(int expected) const;
   std::string Log() { return daemon_.program().err(); }
   std::string Out() { return daemon_.program().out(); }
 
-  // Ends the job. True if no attack has affected it: with exit code 0 it is still in generation 0.
+  // Ends the job. True if no attack has affected it: every agent ends with code 0, and none has
+  // logged a second generation.
   bool EndsWell();
 
  private:
@@ -58,15 +60,16 @@ class BriefJob {
   // `folder` exists. `start`: how long such a job took to start on this machine.
   BriefJob(const std::string& folder, std::chrono::seconds start);
 
-  // Waits until the certificate has expired, and renews it. The daemon shows the new certificate
-  // without a restart. After a restart of the daemon, the agents show their new certificates, too,
-  // without a notice.
+  // Waits until the certificate has expired, replaces its files, and waits until the daemon shows
+  // the new certificate without a restart. Then restarts the daemon. Now the agents connect again,
+  // and must show the new certificate although nobody has told them of it. False: the daemon took
+  // the expired certificate, or does not show the new one.
   bool RenewInMidJob();
   bool EndsWell() { return job_->EndsWell(); }
 
  private:
-  // The lifetime of the certificate: long enough for the start of the job, short enough to wait
-  // for.
+  // The certificate is valid for this long and four times `start`: long enough for the start of the
+  // job, short enough to wait for.
   static constexpr std::chrono::seconds kShortest{12};
 
   std::chrono::system_clock::time_point Make(const std::string& node,

@@ -18,7 +18,7 @@ class PageAttacks {
 
   int port() const { return port_; }
 
-  // Each of these sends one request.
+  // Each of these sends one request. OtherOwner() signs in before.
   void HugeBody(Verdicts& verdicts) const;
   void HugeBodyInPieces(Verdicts& verdicts) const;
   void HugeHead(Verdicts& verdicts) const;
@@ -34,17 +34,17 @@ class PageAttacks {
 
   // An endless request head, byte by byte. Each byte comes in time, but not the whole head.
   void DrippingHead(Verdicts& verdicts) const;
-  // Many connections on which scrapers send the next request before the answer. Each answer is the
-  // metrics or "too many". The job continues.
+  // Scrapers on many connections send each next request before they have the answer. Each answer is
+  // the metrics or "too many".
   void ScrapeStorm(Verdicts& verdicts) const;
   // A thousand viewers at once. The server serves as many as it has room for, and refuses the
-  // others with a reason.
+  // others with status 503.
   void ThousandViewers(Verdicts& verdicts) const;
 
  private:
   LiveJob* const job_;
   int port_ = 0;
-  std::string login_;    // a login with a code that was used
+  std::string login_;    // the body of a login whose code was used
   std::string session_;  // the header of the session
 };
 

@@ -17,7 +17,7 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  // Reads until the server closes the connection.
+  // Reads until the server closes the connection: "closed". "open": not within kPatience.
   std::string Verdict() const;
 
  private:
@@ -27,8 +27,8 @@ class RawClient {
 // The bytes that the clients send.
 std::string HalfAPreface();
 std::string HttpWithoutACall();
-// A call of a method that needs no credentials. Only the first bytes of a request of a hundred
-// bytes are sent.
+// A call of a method that needs no credentials. It announces a request of a hundred bytes, and
+// sends four of them.
 std::string HalfACall();
 std::string HalfAClientHello();
 

@@ -1,5 +1,5 @@
-// Clients at a rendezvous that asks for tokens: without a token, with a wrong one, with another
-// owner's, and insiders that send malformed messages.
+// Attacks on a rendezvous that asks for tokens. The attackers have no token, a wrong token, or the
+// token of another owner. *Insiders* have the right token, and send malformed messages.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_TOKEN_ATTACKS_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_TOKEN_ATTACKS_H_
 

@@ -1,4 +1,5 @@
-// The expected and the actual verdicts of each kind of client.
+// The expected verdict and the actual verdicts on each kind of client. A verdict is the way in
+// which the server ended the client's try, as text.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_VERDICTS_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_VERDICTS_H_
 

@@ -1,4 +1,4 @@
-// Fits y = 3 x with two ranks that hold different data. Prints "rank R of N: W", the weight.
+// Fits y = 3 x; each rank has different data. Prints "rank R of N: W"; W is the weight.
 #include <ddp/ddp.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>

@@ -2,7 +2,8 @@
 snapshot after every second step, so it is known which steps can be lost.
 
 usage: kill_in_training.py FAULT,... PROGRAM ARGUMENTS...
-FAULT: GENERATION:RANK:STEP:worker ends that rank's process; with :agent, it ends the agent of its node.
+FAULT is GENERATION:RANK:STEP:worker or GENERATION:RANK:STEP:agent. It ends the process of this rank, or the agent of
+its node.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""torchrun, also where Debian's torch 2.x is installed. Its rendezvous ask for libuv, and that torch has none."""
+"""torchrun that also works with Debian's torch 2.x: torchrun's rendezvous need libuv, and Debian's torch has none."""
 import functools
 
 import torch.distributed as dist

@@ -33,7 +33,7 @@ inline Pipe MakePipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Starts no process. The test decides how each exec ends: Execute() or FailToExecute().
+// The test decides how each exec ends: Execute() or FailToExecute().
 class FakeRunner final : public ProcessRunner {
  public:
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest&) override {
@@ -74,14 +74,14 @@ class FakeRunner final : public ProcessRunner {
     EXPECT_EQ(::write(outcomes_[worker].get(), report, sizeof(report)), 3);
   }
 
-  std::chrono::milliseconds takes_{0};
+  std::chrono::milliseconds takes_{0};  // how long each Spawn() takes
   int calls_ = 0;
   std::optional<pid_t> pid_;  // of the next processes; the test has started it
   int refused_ = -1;          // the call of Spawn() that fails
   absl::StatusOr<ExitStatus> reap_ = ExitStatus{};
   std::vector<UniqueFd> alive_;
   std::vector<UniqueFd> outcomes_;
-  std::vector<int> discarded_;
+  std::vector<int> discarded_;  // workers, in the order of their starts, from 0
 };
 
 }  // namespace ddprun

@@ -1,4 +1,5 @@
-// Which processes of a rank are looked at. A new process with the pid of an ended one is not.
+// Which processes of a rank the agent looks at. It does not look at a new process that has the pid
+// of an ended one.
 #include "launcher/agent/rank_processes.h"
 
 #include <gmock/gmock.h>

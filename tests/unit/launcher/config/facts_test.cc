@@ -1,4 +1,4 @@
-// Facts that stand in several places are equal there: in constants, the keys of job files,
+// Facts that are in several places are equal in all of them: in constants, the keys of job files,
 // rendezvous.proto, the help of the flags and the documentation.
 #include <chrono>
 #include <fstream>

@@ -17,7 +17,7 @@ struct FakeHost : Host {
   std::vector<Cpu> places;     // the CPUs; only for --numa-binding
   int gpu_devices = 0;         // GPUs without any details
   std::vector<int> gpu_nodes;  // one more GPU on each of these NUMA nodes
-  int instances = 0;           // > 0: one more GPU, divided into so many (MIG)
+  int instances = 0;           // > 0: one more GPU, divided into that many instances (MIG)
   bool other_gpus = false;     // MayHaveOtherGpus()
   std::string directory = "/home/user";
   std::string name = "n1";

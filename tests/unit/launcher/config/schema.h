@@ -1,5 +1,5 @@
-// The JSON Schema of job files, made from the table of keys. A test keeps
-// configs/ddprun.schema.json equal to it. It is no part of `ddprun` itself.
+// Makes the JSON Schema of job files from the table of keys. A test keeps
+// configs/ddprun.schema.json equal to this schema. `ddprun` does not contain it.
 #ifndef DDPRUN_TESTS_UNIT_CONFIG_SCHEMA_H_
 #define DDPRUN_TESTS_UNIT_CONFIG_SCHEMA_H_
 

@@ -1,4 +1,4 @@
-// Which of the reported stragglers are news.
+// Which of the reported stragglers are new, so that ddprun names them.
 #include "launcher/core/straggler_list.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What the Supervisor does while a disk does not answer. Each test is about one wait, and was seen
-// to fail without this wait.
+// What the Supervisor does while a disk does not answer. Each test is about one wait for the disk,
+// and was seen to fail without this wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

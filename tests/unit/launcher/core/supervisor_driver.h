@@ -1,7 +1,7 @@
 // Drives a Supervisor with a fake clock and fake workers, and records its actions, one line each.
-// It does not record heartbeats without news, fences, and the beginnings and ends of generations:
-// heartbeats(), fence() and TakeMarks() return them. Workers get pid 100 + local rank at once,
-// except after HoldSpawns().
+// These have no line: heartbeats without news (heartbeats()), fences (fence()), notes
+// (TakeNotes()), and the beginnings and ends of generations (TakeMarks()). Workers get pid 100 +
+// local rank at once, except after HoldSpawns().
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
@@ -36,7 +36,7 @@ class SupervisorDriver {
     options.kill_grace = std::chrono::seconds(2);
     return options;
   }
-  // As with a rendezvous in the same process.
+  // The options of an agent whose rendezvous is in the same process.
   static SupervisorOptions WithoutLeases() {
     SupervisorOptions options = Options();
     options.leases = false;
@@ -118,12 +118,12 @@ class SupervisorDriver {
     while (const auto action = supervisor_.NextAction(now_)) Perform(*action);
     performing_ = false;
   }
-  // By default ClearNode, ScanStates and OfferPort are answered at once and not logged. Otherwise
-  // they are logged, and the test answers.
+  // From now on ClearNode, ScanStates, OfferPort and EndStandbys are logged, and the test answers
+  // them. Before, the driver answers at once and does not log them.
   void AnswerNothing() { answers_ = Answers::kLogged; }
   static constexpr int kPort = 4321;
 
-  // The processes that the agent finds from now on when it clears the node.
+  // The stuck processes that the agent finds from now on when it clears the node.
   void Stick(std::vector<StuckProcess> stuck) { stuck_ = std::move(stuck); }
   // This process is gone, and no other process is stuck.
   void Unstick(int pid) {
@@ -131,7 +131,7 @@ class SupervisorDriver {
     Step(Supervisor::StuckProcessEnded{pid});
   }
 
-  // Whether the last ClearNode let workers be exiting.
+  // Whether the last ClearNode said that workers may still be exiting.
   bool cleared_while_exiting() const { return cleared_while_exiting_; }
 
   // From now on the agent answers OpenStore only by OpenedStore() or StoreFails().
@@ -141,7 +141,7 @@ class SupervisorDriver {
     Step(Supervisor::StoreFailed{Generation{generation}, "MASTER_PORT 1001 is taken"});
   }
 
-  // The command cannot be executed for this local rank.
+  // From now on the command cannot be executed for this local rank.
   void FailSpawnOf(int local_rank) { unspawnable_ = local_rank; }
 
   // The disk does not answer until Thaw().
@@ -150,7 +150,7 @@ class SupervisorDriver {
     frozen_ = false;
     for (const Supervisor::Event& event : std::exchange(of_the_disk_, {})) Step(event);
   }
-  // The folder of this local rank cannot be made.
+  // From now on the folder of this local rank cannot be made.
   void FailFolderOf(int local_rank) { no_folder_ = local_rank; }
   void LeaveErrorFile(std::string text) { error_file_ = std::move(text); }
 
@@ -185,7 +185,7 @@ class SupervisorDriver {
   const Stopped& last_stopped() const { return last_drained_; }
   const Join& last_join() const { return last_join_; }
   const std::vector<Heartbeat>& heartbeats() const { return heartbeats_; }
-  bool last_had_progress() const { return had_progress_; }  // of the newest heartbeat
+  bool last_had_progress() const { return had_progress_; }  // whether the newest heartbeat had
   const std::optional<TimePoint>& fence() const { return fence_; }
   TimePoint now() const { return now_; }
 

@@ -1,5 +1,5 @@
-// Which reports to the rendezvous wait for the agent's answer, and which do not. Each test of a
-// wait was seen to fail without this wait.
+// Which reports to the rendezvous the Supervisor holds back until the agent has answered a
+// question, and which it sends at once. Each test of a wait was seen to fail without this wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// A process that holds the futex of a progress page, like a worker of the library.
+// A process that holds the robust futex of a progress page, like a worker with the C++ library.
+// When the process dies, the kernel marks the page.
 #ifndef DDPRUN_TESTS_UNIT_LAUNCHER_OS_MARKED_PROCESS_H_
 #define DDPRUN_TESTS_UNIT_LAUNCHER_OS_MARKED_PROCESS_H_
 

@@ -1,4 +1,4 @@
-// A stream of bytes that depend only on their offset. All 256 values occur in it.
+// A stream of bytes in which each byte depends only on its offset. All 256 values occur.
 #ifndef DDPRUN_TESTS_UNIT_OS_PATTERN_H_
 #define DDPRUN_TESTS_UNIT_OS_PATTERN_H_
 

@@ -1,4 +1,5 @@
-// Helpers of the tests of launcher/os. Nothing here sleeps: waits run the event loop.
+// Helpers of the tests of launcher/os. Nothing here sleeps: waits run the event loop or poll a
+// descriptor.
 #ifndef DDPRUN_TESTS_UNIT_LAUNCHER_OS_TEST_SUPPORT_H_
 #define DDPRUN_TESTS_UNIT_LAUNCHER_OS_TEST_SUPPORT_H_
 
@@ -44,7 +45,7 @@ std::size_t FillPipe(const PipeEnds& pipe);
 // Runs the loop until `done` (checked every millisecond), for at most kPatience. Returns done().
 bool RunUntil(EventLoop* loop, const std::function<bool()>& done);
 
-// Runs the loop until the process has ended.
+// Runs the loop until the process has ended. False: not within kPatience.
 bool RunUntilDead(EventLoop* loop, int pidfd);
 
 // Appends the available bytes of a nonblocking descriptor to `text`. False at the end of the
@@ -56,8 +57,7 @@ void WriteFile(const std::string& path, const std::string& content, int mode);
 
 std::vector<std::string> SplitLines(const std::string& text);
 
-// The number of omitted lines in the note of a ConsoleWriter, if the last line of `text` is one.
-// Otherwise 0.
+// If the last line of `text` is a ConsoleWriter's note of omitted lines, their number; otherwise 0.
 std::uint64_t LinesNotShown(const std::string& text, const std::string& log_directory);
 
 // `sh -c script` with a plain PATH.
@@ -69,14 +69,14 @@ SpawnRequest Child(const std::vector<std::string>& arguments);
 // Waits for the result of a spawn.
 absl::Status AwaitOutcome(const SpawnedProcess& process);
 
-// The result of a spawn request, at once or after the wait for it. Discards the process.
+// Spawns a process, waits for the result, and discards the process.
 absl::Status OutcomeOf(ProcessRunner* runner, const SpawnRequest& request);
 
-// The request's exec hangs while the returned file in `folder` exists. When it
-// hangs, a file FILE.hangs appears (tests/programs/hang_exec.cc).
+// Makes the request's exec wait while the returned file in `folder` exists. When the exec waits, a
+// file FILE.hangs appears (tests/programs/hang_exec.cc).
 std::string HangExec(const TempDir& folder, SpawnRequest* request);
 
-// One process run to its end.
+// Runs one process to its end.
 struct Finished {
   ExitStatus status;
   std::string out;

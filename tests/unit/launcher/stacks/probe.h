@@ -23,6 +23,7 @@ class Probe {
   pid_t pid() const { return pid_; }
   char State() const;  // of its main thread, from /proc
   void Signal(int signal) const;
+  // The test fails if the state does not come within 10 s.
   void SignalAndWaitFor(int signal, char state) const;
 
  private:
@@ -30,8 +31,8 @@ class Probe {
   UniqueFd output_;
 };
 
-// Runs `become` and then `act` in a child: `become` changes its user or its rights. Returns the
-// result of `act`.
+// Runs `become` and then `act` in a child process. `become` changes the user or the rights of the
+// child. Returns the result of `act`, at most 64 KiB.
 std::string InChild(const std::function<void()>& become, const std::function<std::string()>& act);
 
 }  // namespace ddprun::stacks_test

@@ -1,4 +1,4 @@
-// Parsing of /proc, and the texts for what was found there.
+// Parsing of files of /proc, and the texts that describe their contents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

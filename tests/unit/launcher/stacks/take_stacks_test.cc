@@ -1,4 +1,5 @@
-// Stacks of real processes: what the reports show, and that the processes continue unchanged.
+// Stacks of real processes: the reports show the right functions, and the processes continue
+// unchanged.
 #include "launcher/stacks/take_stacks.h"
 
 #include <fcntl.h>

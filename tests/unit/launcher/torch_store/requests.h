@@ -18,8 +18,8 @@ inline std::string Text(std::string_view text) {
   return Raw<std::uint64_t>(text.size()) + std::string(text);
 }
 
-// The requests that both dialects have. `shift`: 0 for libtorch 1.13 and 2.0. In 2.1 and newer, the
-// numbers of these operations are higher by 1.
+// The requests that both dialects have. `shift` is added to the number of each operation: 0 for
+// libtorch 1.13 and 2.0, 1 for 2.1 and newer.
 struct Requests {
   int shift = 0;
 

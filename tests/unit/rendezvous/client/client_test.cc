@@ -1,4 +1,4 @@
-// Tests GrpcRendezvousClient if the rendezvous is late, absent, gone or sends nonsense.
+// Tests GrpcRendezvousClient with a rendezvous that is late, absent, gone or sends nonsense.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

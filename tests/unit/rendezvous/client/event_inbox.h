@@ -1,4 +1,5 @@
-// Collects the events of a RendezvousClient, so that a test can wait for them.
+// Collects the events of a RendezvousClient, without Opened and Waiting, so that a test can wait
+// for them. Thread-safe.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_EVENT_INBOX_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_EVENT_INBOX_H_
 
@@ -25,8 +26,8 @@ class EventInbox {
   RendezvousClient::Handler Handler() {
     return [this](RendezvousClient::Event event) {
       if (std::holds_alternative<RendezvousClient::Opened>(event)) return;
-      // Whether an agent must wait depends on the order of the Joins, which these tests do not
-      // check.
+      // An agent is told to wait if its Join comes before others. These tests do not check the
+      // order of the Joins.
       const auto* received = std::get_if<RendezvousClient::Received>(&event);
       if (received != nullptr && std::holds_alternative<Waiting>(received->message)) return;
       const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// A rendezvous that behaves like one of several: it reports whether it leads, and serves only while
-// it leads.
+// A rendezvous that behaves like one of several. It reports whether it leads, and accepts sessions,
+// reports and operators only while it leads.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_CLIENT_FAKE_RENDEZVOUS_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_CLIENT_FAKE_RENDEZVOUS_H_
 
@@ -24,7 +24,7 @@ namespace ddprun {
 
 class FakeRendezvous {
  public:
-  // Begins as a standby. `port` 0: any free port.
+  // Begins as a waiting rendezvous. `port` 0: any free port.
   explicit FakeRendezvous(int port = 0) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
@@ -47,6 +47,7 @@ class FakeRendezvous {
     server_->Wait();
   }
 
+  // Reports this from now on, on all Follow calls. `role`: 1 leads, 0 waits.
   void Say(std::uint32_t role, std::uint64_t term) {
     const std::lock_guard lock(mutex_);
     leading_.set_role(role);
@@ -65,7 +66,8 @@ class FakeRendezvous {
     const std::lock_guard lock(mutex_);
     return peers_;
   }
-  // Whether the last session ended without a farewell. A farewell is not answered.
+  // Waits until a client has ended a session by cancelling it. False: not within `limit`. A client
+  // that closes a session waits for an answer first, and this rendezvous does not answer.
   bool WaitUntilAbandoned(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [this] { return abandoned_; });

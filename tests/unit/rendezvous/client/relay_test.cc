@@ -1,4 +1,5 @@
-// Tests a rendezvous that other hosts can reach, without TLS files, and a relay in between.
+// Tests a rendezvous that other hosts can reach, without TLS files, and an attacker's relay between
+// client and rendezvous (tests/support/relay.h).
 #include "tests/support/relay.h"
 
 #include <gmock/gmock.h>

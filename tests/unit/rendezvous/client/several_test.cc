@@ -1,4 +1,4 @@
-// Clients of several rendezvous: one leads, the others stand by.
+// Clients of several rendezvous: one leads, the others are waiting rendezvous.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// An etcd of one member in this process, in memory, over gRPC. It has the calls that Client uses,
-// and faults that are rare with a real etcd.
+// An etcd of one member, in memory in this process. It serves over gRPC the calls that Client uses,
+// and makes faults that are rare with a real etcd.
 //
 // Thread-safe. Ends its calls when it is destroyed.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_ETCD_FAKE_ETCD_H_
@@ -49,39 +49,40 @@ class FakeEtcd {
 
   // ---- as another client ----
 
-  // Returns its mod_revision.
+  // Returns the mod_revision of the key.
   std::int64_t Put(const std::string& key, const std::string& value);
   void Delete(const std::string& key);
-  // The key has another value at the same revision: by chance, after etcd was emptied.
+  // Gives the key another value at the same revision. After etcd was emptied, this may happen by
+  // chance.
   void Replace(const std::string& key, const std::string& value);
   std::optional<std::string> Get(const std::string& key) const;
   std::vector<std::string> Keys(const std::string& prefix) const;
 
   // ---- faults ----
 
-  // Faults of the next transactions that write, in turn; later ones have none.
+  // The fault of the next transaction that writes and has no fault yet.
   void Meet(Fault fault);
-  // The answer to all transactions and reads, until it is set to nullopt.
+  // Refuses all transactions and reads with this answer, until it is set to nullopt.
   void RefuseAll(std::optional<grpc::Status> answer);
-  // The same, but only for transactions that write, or only for transactions that read.
+  // The same, but only for transactions that write, or only for reads.
   void RefuseWrites(std::optional<grpc::Status> answer);
   void RefuseReads(std::optional<grpc::Status> answer);
   // A delayed copy of a request arrives now. Returns whether its guards held.
   bool Replay(const etcdserverpb::TxnRequest& request);
   // Ends the streams of watches, like a member that has lost its leader.
   void EndWatches();
-  // Streams stay open, and are silent.
+  // From now on the streams of watches stay open, and are silent.
   void Mute();
   // Like a restore from a fresh snapshot: the same data and revisions, but another cluster.
   void BecomeAnotherCluster();
-  // Every call needs a token; Authenticate gives it to this user.
+  // From now on every transaction and read needs a token. Authenticate gives it to this user.
   void AskForToken(const std::string& user, const std::string& password);
   void ForgetTokens();
 
   // ---- what was asked ----
 
   std::vector<etcdserverpb::TxnRequest> writes() const;  // transactions that write
-  int reads() const;  // of keys, in transactions that do not write
+  int reads() const;  // calls of Range, and transactions that do not write
   int authentications() const;
   // Waits until this number of watches has begun.
   void WaitForWatches(int count) const;
@@ -124,7 +125,7 @@ class FakeEtcd {
   int reads_ = 0;
   int authentications_ = 0;
   int watches_ = 0;
-  int watches_ended_ = 0;  // that many streams, the first ones, have ended
+  int watches_ended_ = 0;  // how many streams must end: the first ones
   bool mute_ = false;
   bool closing_ = false;
 

@@ -1,5 +1,5 @@
-// Tests collective calls that have one number and do not match, and the death of a worker because
-// of such a mismatch.
+// Tests collective calls that have the same sequence number and do not match, and the death of a
+// worker because of such a mismatch.
 #include "rendezvous/hangs/collective_calls.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Tests which rank a hang is blamed on by stacks alone, and how they are shown.
+// Tests which rank a hang is blamed on if only the stacks decide, and how the verdict shows them.
 #include "rendezvous/hangs/stack_culprit.h"
 
 #include <gmock/gmock.h>

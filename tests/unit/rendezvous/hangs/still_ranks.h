@@ -28,7 +28,8 @@ inline std::vector<StillRank> Ranks(std::optional<CollectiveCall> inside = std::
   return ranks;
 }
 
-// Each frame is FUNCTION, or FUNCTION@FILE for a Python frame.
+// Adds the main thread of this rank to the tree. Each of `functions` is a frame: FUNCTION, or
+// FUNCTION@FILE for a Python frame.
 inline void AddStack(std::uint32_t rank, const std::vector<std::string>& functions,
                      StackTree* tree) {
   std::vector<StackFrame> frames;

@@ -1,4 +1,4 @@
-// A Leadership with a clock of its own, whose actions are collected as text.
+// Drives a Leadership with a fake clock, and collects its actions.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_LEADERSHIP_LEADERSHIP_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_LEADERSHIP_LEADERSHIP_DRIVER_H_
 
@@ -81,7 +81,7 @@ class LeadershipDriver {
   void AnswerRenewal(std::uint64_t revision, Duration took = Duration{}) {
     Step(Leadership::RenewAnswered{{kCluster, revision}, now_ - took});
   }
-  // Makes this a standby; "a" leads under term 10.
+  // Makes this a waiting rendezvous; "a" leads under term 10.
   void StandBy() {
     Step(Leadership::Tick{});
     See(10, RecordOf("a"));

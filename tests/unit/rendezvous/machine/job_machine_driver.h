@@ -1,5 +1,5 @@
 // Drives a JobMachine with a fake clock and named agents, and records its actions, one line each.
-// Of the events it records only checkpoint_failed.
+// Of the events, only checkpoint_failed has a line; TakeEvents() returns them all.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_DRIVER_H_
 
@@ -84,7 +84,7 @@ class JobMachineDriver {
     ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort(), workers_running};
     Receive(agent, join, Generation{generation});
   }
-  // A Join from another life of the job.
+  // A Join with another requeue number.
   void JoinOfEpoch(char agent, std::uint32_t requeue_number) {
     const std::uint32_t ours = std::exchange(requeue_number_, requeue_number);
     Receive(agent, ddprun::Join{spec_, NodeOf(agent, workers_), NextPort()}, Generation{-1});
@@ -107,9 +107,9 @@ class JobMachineDriver {
     exit.error_kind = kind;
     Receive(agent, exit);
   }
-  // From now on the test answers TakeStacks. Otherwise the driver answers at once.
+  // From now on the test answers TakeStacks. Before, the driver answers at once.
   void HoldStacks() { answers_stacks_ = false; }
-  // Answers the newest request: a main thread per rank, in the given functions.
+  // Answers the newest request: the main thread of each rank is in the function given for it.
   void SendStacks(char agent, const std::map<int, std::string>& functions) {
     AnswerStacks(agent, last_request(), functions);
   }
@@ -122,7 +122,7 @@ class JobMachineDriver {
     }
     Receive(agent, StacksTaken{request, std::make_shared<EncodedStackTree>(tree.Encode())});
   }
-  // From now on the test reports merged and judged stacks. Otherwise the driver does, at once.
+  // From now on the test reports merged and judged stacks. Before, the driver reports them at once.
   void HoldFindings() { tells_findings_ = false; }
   void TellFindings() {
     for (const JobMachine::Event& event : std::exchange(findings_, {})) Step(event);
@@ -211,7 +211,7 @@ class JobMachineDriver {
     Clear();
   }
 
-  // The actions since the last call, oldest first; notes only if requested.
+  // The lines since the last call, oldest first.
   std::vector<std::string> Take() { return std::exchange(log_, {}); }
   std::string TakeText() { return absl::StrJoin(Take(), "; "); }
   void Clear() { log_.clear(); }
@@ -223,7 +223,7 @@ class JobMachineDriver {
   std::vector<Assignment> TakeAssignments() { return std::exchange(assignments_, {}); }
   JobMachine& machine() { return *machine_; }
   const std::optional<JobRecord>& record() const { return record_; }
-  // The daemon is killed, and another one reads its journal: all sessions are broken.
+  // The daemon is killed, and after `away` another one reads its journal. All sessions are broken.
   void RestartDaemon(Duration away) {
     now_ += away;
     machine_ = std::make_unique<JobMachine>(name_, record_.value(), now_, options_);
@@ -233,7 +233,7 @@ class JobMachineDriver {
     options_.leases_from = now_ + hold;
     RestartDaemon({});
   }
-  // The same, from an etcd that was restored from a snapshot; `emptied`: that has no record.
+  // The same, after etcd was restored from a snapshot. `emptied`: etcd has no record of the job.
   void TakeOverRestored(Duration hold, bool emptied) {
     options_.restored = true;
     TakeOver(hold);
@@ -341,7 +341,7 @@ class JobMachineDriver {
   StacksAtOnce stacks_;
   bool tells_findings_ = true;
   std::vector<JobMachine::Event> findings_;  // findings not reported yet
-  // Requests for stacks that the test answers itself.
+  // Requests for stacks that are not answered yet, or that the test answers.
   std::vector<std::pair<char, StackRequestId>> asked_;
 };
 

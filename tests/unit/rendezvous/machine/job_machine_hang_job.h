@@ -17,7 +17,8 @@ namespace ddprun {
 
 class JobMachineHangTest : public testing::Test {
  protected:
-  // Two nodes with two workers each, which have made steps. `phase`: named by the program.
+  // Starts two nodes with two workers each, which make steps. `phase`: the phase that the program
+  // names at its beginning; "": the program names none.
   void Run(int on_hang, const std::string& phase = "", bool checkpoint = false) {
     JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
     spec.hang_timeout = std::chrono::seconds(10);
@@ -35,7 +36,7 @@ class JobMachineHangTest : public testing::Test {
     if (checkpoint) job_->Checkpoint('a', 3);
     job_->Clear();
   }
-  // Both nodes send a heartbeat, a second later.
+  // A second passes, and both nodes send a heartbeat. `moves`: their ranks have moved.
   void Second(bool moves) {
     still_ = moves ? Duration{} : still_ + std::chrono::seconds(1);
     ++step_;

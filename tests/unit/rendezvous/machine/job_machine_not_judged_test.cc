@@ -1,4 +1,4 @@
-// Tests what JobMachine reports if a hang would not be noticed.
+// Tests what JobMachine reports if it could not notice a hang.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

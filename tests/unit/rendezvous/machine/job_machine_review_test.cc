@@ -1,4 +1,4 @@
-// Rules of JobMachine that are easy to get wrong: each of them was broken once.
+// Rules of JobMachine that are easy to get wrong: the code broke each of them once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

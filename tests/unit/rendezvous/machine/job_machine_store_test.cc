@@ -1,5 +1,5 @@
-// Tests who serves torch's store: an agent, until a program turns out to need the store of rank 0's
-// worker.
+// Tests who serves torch's store: rank 0's agent, or rank 0's worker if a program turns out to need
+// the worker's own store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Tests a JobMachine that begins while another rendezvous may still acknowledge heartbeats:
-// leases_from.
+// Tests a JobMachine that begins while another rendezvous may still acknowledge heartbeats
+// (JobMachineOptions::leases_from).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

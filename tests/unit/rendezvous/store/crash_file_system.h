@@ -1,9 +1,10 @@
-// A file system in memory that simulates a crash at any call. SIGKILL keeps all writes. A power
-// loss keeps what was synced, and any part of the rest. A call can also fail without a crash.
+// A file system in memory that simulates a crash at any call. A SIGKILL loses no write. A power
+// loss keeps the synced writes and any part of the others. A call can also fail without a crash.
 //
 // A seed decides what a power loss leaves of unsynced bytes. Each piece of 8 to 128 bytes has the
-// new bytes, the old bytes, zeros or garbage. The size may be any between the old and the new one.
-// Of unsynced changes of names, the first ones are kept.
+// new bytes, the old bytes, zeros or garbage. The size of the file is any between the old and the
+// new one. Of the unsynced changes of names, a power loss keeps the first ones; the seed decides
+// how many.
 //
 // Any thread may call it.
 #ifndef DDPRUN_TESTS_UNIT_STORE_CRASH_FILE_SYSTEM_H_
@@ -27,16 +28,16 @@ class CrashFileSystem : public FileSystem {
  public:
   enum class Op { kSyncDirectory, kCreate, kRename, kRemove, kAppend, kSync, kTruncate };
 
-  // Called before each operation that changes something, with its number, from 1 on. If it returns
-  // an error, the operation fails. An append then still writes a part of its bytes; the seed
-  // decides which.
+  // Called before each operation, with the number of the operation, from 1 on. If it returns an
+  // error, the operation fails. A failed append still writes the first of its bytes; the seed
+  // decides how many.
   using Fault = std::function<absl::Status(Op op, int number)>;
 
   explicit CrashFileSystem(std::uint32_t seed) : random_(seed) {}
 
   void SetFault(Fault fault);
-  // The operation with this number, and all after it, fail. That operation may take effect in part.
-  // `on_crash` is called then; it must only notify.
+  // The operation with this number and all later ones fail. This operation may take effect in part.
+  // It calls `on_crash`, which must only notify: the file system's lock is held.
   void CrashAt(int number, std::function<void()> on_crash = {});
   bool crashed() const;
   int operations() const;
@@ -44,8 +45,8 @@ class CrashFileSystem : public FileSystem {
   // While the lock is held, every operation waits.
   [[nodiscard]] std::unique_lock<std::mutex> Pause() const { return std::unique_lock(mutex_); }
 
-  // The files that the next process finds after the crash. `power_loss`: after one; else after
-  // SIGKILL.
+  // Makes the files that the next process finds: after a power loss if `power_loss`, else after
+  // SIGKILL. Forgets the fault and the crash, and counts operations from 1 again.
   void Restart(bool power_loss);
 
   // The current bytes of a file ("": there is none), and a way to damage them.
@@ -70,8 +71,8 @@ class CrashFileSystem : public FileSystem {
   };
   using Directory = std::map<std::string, std::shared_ptr<Inode>>;
 
-  // Call it with the mutex held. An error: the operation fails. *partly: it may take effect in part
-  // all the same.
+  // Begins an operation, with the mutex held. An error: the operation fails. *partly: it may take
+  // effect in part although it fails.
   absl::Status Begin(Op op, bool* partly);
   bool Coin() { return (random_() & 1) != 0; }
   std::size_t Below(std::size_t bound) { return bound == 0 ? 0 : random_() % bound; }

@@ -1,10 +1,10 @@
-// Stops a store at each of its calls of the file system. The next process must find the result of
-// the first batches that were committed, and at least of all batches that were reported as done.
+// Crashes a store at each of its calls of the file system. The next process must find the result of
+// the first N committed batches. These must include all batches that were reported as done.
 //
-// Each of these made the tests fail when it was left out of the code: the sync of a group, of a new
-// file, of the folder after a rename, of the data that Load() has read; the truncation before a
-// write is repeated; the rule that a broken record before a valid one of the same group is no
-// damage.
+// The tests failed when one of these was left out of the code:
+//   - a sync: of a group, of a new file, of the folder after a rename, of the data that Load() read
+//   - the truncation before a write is repeated
+//   - the rule that a broken record before a valid record of the same group is no damage
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Drives a FileStore in tests: commits and waits, without a clock.
+// Helpers of tests of a Store: the entries that it must have, and waits for its reports. No clock.
 #ifndef DDPRUN_TESTS_UNIT_STORE_STORE_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_STORE_STORE_DRIVER_H_
 
@@ -27,7 +27,7 @@ inline void Apply(const Store::Batch& batch, Entries* entries) {
   }
 }
 
-// Collects the reports of a store, from any thread. Outlives the store.
+// Collects the reports of a store, from any thread. Must outlive the store.
 class Listener {
  public:
   Store::Done Done() {
@@ -57,7 +57,7 @@ class Listener {
       return stopped_ || std::find(outcomes_.begin(), outcomes_.end(), outcome) != outcomes_.end();
     });
   }
-  // Waits until `count` were kept, or for Stop.
+  // Waits until `count` commits were kept, or for Stop.
   void WaitForDone(int count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopped_ || done_ >= count; });
@@ -84,7 +84,7 @@ class Listener {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::vector<Store::Outcome> outcomes_;
-  int done_ = 0;  // kept
+  int done_ = 0;  // number of kept commits
   bool stopped_ = false;
   std::vector<std::string> lines_;
 };

@@ -14,7 +14,7 @@ inline Header HeaderOf(const std::string& job, std::uint64_t agent_id, int gener
   return {job, 0, Generation{generation}, AgentId{agent_id}};
 }
 
-// For a job with exactly `nodes` nodes, so that it does not wait for a last call.
+// A Join to a job of exactly `nodes` nodes, so that the job does not wait for a last call.
 inline Join JoinOf(const std::string& host, int nodes, int workers = 1) {
   Join join;
   join.job.min_nodes = nodes;

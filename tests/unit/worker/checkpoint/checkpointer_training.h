@@ -63,7 +63,7 @@ inline const std::vector<MakeOptimizer> kOptimizers = {
 inline constexpr MakeOptimizer kSgd = &Make<torch::optim::SGD, torch::optim::SGDOptions>;
 inline constexpr MakeOptimizer kAdam = &Make<torch::optim::Adam, torch::optim::AdamOptions>;
 
-// A model in training; dropout differs between ranks.
+// A model in training. The ranks draw different dropout.
 class Training {
  public:
   Training(const Context& ctx, std::uint64_t seed, MakeOptimizer make, std::int64_t width = 5)
@@ -99,7 +99,8 @@ inline bool Equal(const std::vector<torch::Tensor>& a, const std::vector<torch::
   return true;
 }
 
-// A folder per rank, as on nodes without a shared disk: rank 1's never exists.
+// A folder for each rank, as on nodes without a shared disk. Only rank 0 writes, so rank 1's folder
+// never exists.
 inline std::string OwnFolder(const Context& ctx) {
   return std::string(std::getenv("DDP_TEST_FOLDER")) + "/rank" + std::to_string(ctx.rank());
 }
@@ -113,7 +114,7 @@ inline State At(std::int64_t step) {
   return state;
 }
 
-// The text of StateUnreadableError; all ranks must throw it.
+// The text of the StateUnreadableError that load_latest() throws. Call it on all ranks.
 inline std::string WhyUnreadable(Checkpointer& checkpointer, const Training& training) {
   try {
     checkpointer.load_latest(*training.net, *training.optimizer);

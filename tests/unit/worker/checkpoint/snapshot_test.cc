@@ -1,5 +1,5 @@
-// Tests snapshots in memory, restarts from them, and checkpoints requested by the agent. Each part
-// of a job runs in processes of its own; LOCAL_RANK divides the ranks into nodes.
+// Tests snapshots in memory, restarts from snapshots, and checkpoints that the agent requests. Each
+// part of a job runs in processes of its own; LOCAL_RANK divides the ranks into nodes.
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Tests activation checkpointing: a part of the module keeps no intermediate results, and runs
-// again inside of backward, with a backward of its own. libtorch supports this for Python only; in
-// C++ it takes a few lines.
+// Tests activation checkpointing: a part of the module keeps no intermediate results. Inside of
+// backward this part runs forward again, and then a backward of its own. libtorch supports this for
+// Python only; in C++ it takes a few lines.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <gmock/gmock.h>

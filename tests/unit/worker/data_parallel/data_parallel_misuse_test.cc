@@ -1,5 +1,5 @@
-// Tests steps that c10d::Reducer cannot average: each must be a clear error on every rank, neither
-// a hang nor wrong gradients.
+// Tests steps that c10d::Reducer cannot average. Each must be a clear error on every rank, and must
+// not hang or give wrong gradients.
 #include <ddp/distributed_data_parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

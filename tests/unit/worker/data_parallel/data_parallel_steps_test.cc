@@ -1,5 +1,5 @@
-// Tests orders of forwards and backwards, and other uses of a module between them. Programs written
-// for Python's class rely on them.
+// Tests different orders of forwards and backwards, and other uses of a module between them.
+// Programs written for Python's class rely on them.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <gtest/gtest.h>

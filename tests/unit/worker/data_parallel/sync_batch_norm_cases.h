@@ -19,8 +19,8 @@ namespace sync_batch_norm_test {
 using torch::Tensor;
 
 inline constexpr std::int64_t kFeatures = 5;
-// Tolerance against one pass over the whole batch, for values around 1: only the order of sums
-// differs.
+// The largest allowed difference from one pass over the whole batch, for values around 1. Only the
+// order of sums differs.
 inline constexpr double kDoubleBound = 1e-13;
 inline constexpr double kFloatBound = 1e-5;
 
@@ -33,7 +33,7 @@ inline void ExpectNear(const Tensor& actual, const Tensor& expected, double boun
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
   ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
   if (actual.numel() == 0) return;
-  // Not "<=": a comparison with NaN is false.
+  // Also fails if the distance is NaN: then the comparison is false.
   const double distance = (actual - expected).abs().max().item<double>();
   EXPECT_TRUE(distance <= bound) << what << " differs by " << distance;
 }
@@ -42,7 +42,8 @@ inline bool SameBits(const Tensor& a, const Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.equal(b);
 }
 
-// The batch of all ranks together, equal on every rank. Each feature has a mean of its own.
+// The batch of all ranks together, equal on every rank: [sum of `sizes`, kFeatures, rest...]. Each
+// feature has a mean of its own.
 inline Tensor WholeBatch(const std::vector<std::int64_t>& sizes, std::vector<std::int64_t> rest,
                          at::ScalarType dtype, std::uint64_t seed) {
   std::int64_t batch = 0;
@@ -56,6 +57,7 @@ inline Tensor WholeBatch(const std::vector<std::int64_t>& sizes, std::vector<std
   return (values + torch::linspace(-2, 2, kFeatures, torch::kFloat64).view(spread)).to(dtype);
 }
 
+// The part of this rank in the whole batch.
 inline Tensor PartOf(const Tensor& whole, const std::vector<std::int64_t>& sizes, int rank) {
   std::int64_t begin = 0;
   for (int i = 0; i < rank; ++i) begin += sizes[static_cast<std::size_t>(i)];

@@ -1,5 +1,6 @@
-// Tests a job whose collectives do not fail when a rank is lost, like NCCL's: they are aborted, and
-// their results are not used. Here the group is Gloo's, and "abort" only counts its calls.
+// Tests a job whose collectives do not fail when a rank is lost, like NCCL's. The library aborts
+// them, and does not use their results. Here the group is Gloo's, and its abort only counts the
+// calls.
 #include "worker/src/peers/lost_group.h"
 
 #include <ddp/ddp.h>

@@ -1,4 +1,4 @@
-// Which process of a node makes snapshots. The holders are real processes.
+// Which process of a node makes snapshots: the holder of the turn. The holders are real processes.
 #include "worker/src/storage/snapshot_turn.h"
 
 #include <gtest/gtest.h>

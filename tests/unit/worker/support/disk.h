@@ -1,8 +1,8 @@
 // Watches the file operations of this test program in one folder, makes them fail, and simulates a
 // power failure at any point.
 //
-// The functions open, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir of
-// disk.cc replace those of the C library, so that the tests need no change of the tested code.
+// The functions open, close, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir
+// of disk.cc replace those of the C library, so that the tests need no change of the tested code.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 
@@ -23,8 +23,8 @@ struct DiskCall {
     kSyncFile,
     kSyncFolder,
     kRename,        // also to a free name
-    kRenameToFree,  // never recorded, only made to fail
-    kLink,          // likewise
+    kRenameToFree,  // only for Fail(): a rename to a free name. Recorded as kRename
+    kLink,          // only for Fail(); not recorded
     kRemove,
     kMakeFolder
   };
@@ -34,8 +34,8 @@ struct DiskCall {
   std::string bytes = {};  // of kWrite
 };
 
-// Watches while it lives; one object at a time. Any thread may make the calls. Nothing is really
-// synced meanwhile, so that a thousand saves take no time.
+// Watches as long as it lives; only one object may live at a time. Any thread may make the calls.
+// Meanwhile fsync does nothing, so that a thousand saves take no time.
 class WatchedDisk {
  public:
   explicit WatchedDisk(std::string folder);
@@ -43,12 +43,12 @@ class WatchedDisk {
   WatchedDisk(const WatchedDisk&) = delete;
   WatchedDisk& operator=(const WatchedDisk&) = delete;
 
-  // From now on calls of this kind fail with that error, and change nothing; 0: no longer.
+  // From now on calls of this kind fail with this errno, and change nothing; 0: no longer.
   void Fail(DiskCall::Kind kind, int error);
 
-  // From now on reads of this file that reach byte `from` fail with that error, `times` times; -1:
-  // always. Error 0: no longer. `path`: relative to the folder. Files opened before are not
-  // watched.
+  // From now on reads of this file that reach byte `from` fail with this errno, `times` times;
+  // -1: always. Error 0: no longer. `path`: relative to the folder. Descriptors that were opened
+  // before the WatchedDisk began are not watched.
   void FailReads(const std::string& path, int error, std::size_t from = 0, int times = -1) const;
   // From now on opening the file fails. Files opened by std::filesystem are not watched.
   void FailOpening(const std::string& path, int error, int times = -1) const;
@@ -66,14 +66,14 @@ using Files = std::map<std::string, std::string>;  // name to content
 Files ReadFolder(const std::string& folder);
 void WriteFolder(const std::string& folder, const Files& files);
 
-// The remains of unsynced changes after a power failure.
+// What a power failure leaves of unsynced changes.
 enum class Survivors {
   kAll,
   kNothing,            // neither contents nor names
   kNamesWithoutBytes,  // files exist and are empty
   kNamesWithZeros,     // files exist with their size, full of zeros
-  kNamesCutShort,
-  kAnyOfThem,  // each name and each 512 bytes independently
+  kNamesCutShort,      // files exist, each cut at any size
+  kAnyOfThem,          // each name and each 512 bytes independently
 };
 
 // The files after a power failure. `before`: the files on disk at the start. Then `count` of

@@ -1,4 +1,4 @@
-// Makes files for the readers of tensors, byte by byte, also invalid ones.
+// Makes zip and safetensors files byte by byte, valid and invalid ones, for tests of their readers.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_FILE_MAKERS_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_FILE_MAKERS_H_
 
@@ -19,7 +19,7 @@ inline std::string Little(std::uint64_t value, int size) {
 struct ZipItem {
   std::string name;
   std::string content;
-  // Lies of the directory about this entry.
+  // What the zip directory states about this entry, true or false.
   std::uint64_t method = 0;
   std::uint64_t flags = 0;
   std::int64_t extra_size = 0;    // added to the stated size

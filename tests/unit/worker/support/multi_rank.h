@@ -8,8 +8,8 @@
 //     EXPECT_EQ(...);
 //   }
 //
-// Ranks are executed, or forked by the RankServer, never forked by the test: a child of a process
-// in which libtorch has started threads must not use libtorch.
+// A rank is executed, or forked by the RankServer. The test never forks a rank: if libtorch has
+// started threads in a process, a fork of the process must not use libtorch.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
 
@@ -35,20 +35,22 @@ struct Job {
   // The command of a rank; default: the running test.
   std::function<std::vector<std::string>(int rank)> command;
   Environment environment;  // of every rank, besides what a launcher sets
-  // The time limit. After it the ranks are killed, and report signal 9: a hang is a failure.
+  // The time limit. Ranks that have not ended then are killed, and their result has signal 9.
   std::chrono::seconds limit{60};
 };
 
 // Runs all ranks to their end on 127.0.0.1, with a free port.
 std::vector<RankResult> RunRanks(const Job& job);
 
-// In a rank: false. Otherwise runs the current test once for each rank, adds a failure (with the
-// rank's output) for each that did not succeed, and returns true.
+// In a rank: false. Otherwise runs the current test once for each rank, and returns true. Adds a
+// failure, with the rank's output, for each rank that did not end with 0.
 bool StartedRanks(int world_size, const Environment& environment = {});
 
+// Whether this process is a rank.
 bool InRank();
 
-// A port on 127.0.0.1, kept from others as long as this lives: bound, not listening.
+// A port on 127.0.0.1 that no other process gets as long as this lives. The socket is bound, and
+// does not listen before Listen().
 class HeldPort {
  public:
   HeldPort();
@@ -65,8 +67,8 @@ class HeldPort {
   int port_ = 0;
 };
 
-// How many connections were refused so far in this network namespace (Tcp: AttemptFails): grows
-// when a client tries before its server listens.
+// How many connections were refused so far in this network namespace (Tcp: AttemptFails). The
+// number grows when a client tries before its server listens. -1: the kernel does not say it.
 long RefusedConnections();
 
 std::string ReadFile(const std::string& path);

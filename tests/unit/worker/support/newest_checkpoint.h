@@ -29,8 +29,8 @@ inline void Verify(const internal::SafetensorsFile& file) {
   }
 }
 
-// A search positioned at the newest file of `folder` with correct hashes; null: none. Sets damaged
-// files aside.
+// A search that stands at the newest file of `folder` with correct hashes; null: there is none.
+// Sets damaged files aside.
 inline std::unique_ptr<internal::CheckpointSearch> FindNewest(const std::string& folder) {
   auto search = std::make_unique<internal::CheckpointSearch>(0, std::vector<std::string>{folder});
   while (search->Next() == internal::CheckpointSearch::Result::kFound) {

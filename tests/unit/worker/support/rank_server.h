@@ -1,7 +1,8 @@
 // RankServer: a process whose forks are the ranks of a test.
 //
-// An executed rank must load libtorch, which takes longer than most tests' work. The server loads
-// libtorch once, has one thread and does nothing else with it, so its forks may use it.
+// An executed rank must load libtorch, and this takes longer than the work of most tests. The
+// server loads libtorch once, and does nothing else with it. The server has one thread, so its
+// forks may use libtorch.
 #ifndef DDP_TESTS_UNIT_WORKER_SUPPORT_RANK_SERVER_H_
 #define DDP_TESTS_UNIT_WORKER_SUPPORT_RANK_SERVER_H_
 
@@ -15,8 +16,8 @@ namespace ddp::test {
 // The main() of a test program.
 class RankServer {
  public:
-  // Runs all tests. `argv`: of main(). From here on RunRanks() uses a server, which ends with this
-  // process.
+  // Runs all tests. `argv`: of main(). From now on RunRanks() uses a server. The server ends with
+  // this process.
   static int RunTests(int argc, char** argv);
 
   // True once RunTests() was called.

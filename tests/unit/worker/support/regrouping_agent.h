@@ -21,13 +21,15 @@ namespace ddp::test {
 class RegroupingAgent {
  public:
   struct Options {
-    int world_size = 2;  // of the first generation; rank r is the r-th process that connects
+    // Of the first generation. In later generations the processes have their ranks in the order in
+    // which they connected.
+    int world_size = 2;
     int generations = 2;
-    // True: ends a generation as soon as all of its ranks are in the group. False: when a rank has
-    // closed its connection.
+    // True: ends a generation as soon as all of its ranks have sent STAYS and made a step. False:
+    // when a rank has closed its connection.
     bool ends_them = false;
-    // In this generation one more rank is expected, which never comes: rank 0 if `absent_first`,
-    // else the last one. The generation ends when all others have sent STAYS.
+    // In this generation the world size has one more rank, which never comes: rank 0 if
+    // `absent_first`, else the last one. The generation ends when all others have sent STAYS.
     int incomplete = -1;
     bool absent_first = false;
     std::string output;  // gets the output of survivors from the second generation on
@@ -41,8 +43,7 @@ class RegroupingAgent {
   // The variables for the ranks.
   Environment environment() const;
 
-  // All messages, in the order of arrival, without the messages of each step. Call it after
-  // the end.
+  // All messages, in the order of arrival, without STEP. Waits for the end of the job.
   const std::vector<std::string>& heard();
 
  private:

@@ -1,4 +1,4 @@
-// The text of the scripts. tests/integration/completion_test.sh runs them in the shells.
+// The text of the completion scripts. tests/integration/completion_test.sh runs them in the shells.
 #include "launcher/config/flags/completion.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests JobMachine with a node that joins a running job: the other nodes do not wait for its
-// program to load.
+// Tests JobMachine with a node that joins a running job: the other nodes continue until standbys of
+// the new node have loaded the program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

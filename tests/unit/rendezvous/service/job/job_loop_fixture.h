@@ -1,4 +1,4 @@
-// A JobLoop, and streams that record what it does with them.
+// The fixture of tests of JobLoop, and streams that record what the loop does with them.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_FIXTURE_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_FIXTURE_H_
 

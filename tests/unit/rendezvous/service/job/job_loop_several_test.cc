@@ -1,5 +1,5 @@
-// A JobLoop of one of several rendezvous: it stands by, leads under a term, and speaks while its
-// validity holds.
+// A JobLoop of one of several rendezvous: it waits, leads under a term, and sends messages only
+// while its validity lasts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tests Follow over real connections, and the PeerLink of a standby, which uses it.
+// Tests Follow over real connections, and the PeerLink of a waiting rendezvous, which uses Follow.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
