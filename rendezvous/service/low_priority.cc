@@ -5,15 +5,16 @@
 
 namespace ddprun {
 
-void NeverPreempt() {
-  if (sched_getscheduler(0) != SCHED_OTHER) return;
+void SetPreempts(bool may) {
+  const int policy = sched_getscheduler(0);
+  if (policy != (may ? SCHED_BATCH : SCHED_OTHER)) return;
   const sched_param none{};
-  sched_setscheduler(0, SCHED_BATCH, &none);
+  sched_setscheduler(0, may ? SCHED_OTHER : SCHED_BATCH, &none);
 }
 
 void LowerPriority() {
   constexpr int kNice = 10;
-  NeverPreempt();
+  SetPreempts(false);
   // Linux takes PRIO_PROCESS with 0 for the calling thread.
   if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
 }

@@ -4,9 +4,10 @@
 
 namespace ddprun {
 
-// Gives the calling thread SCHED_BATCH: when it wakes, it preempts no other thread. Changes nothing
-// if the thread has another policy than SCHED_OTHER.
-void NeverPreempt();
+// Whether the calling thread preempts others when it wakes: SCHED_OTHER if it may, else
+// SCHED_BATCH. Changes nothing if the thread has another policy than these two. Threads that it
+// starts inherit the policy.
+void SetPreempts(bool may);
 
 // Gives the calling thread nice 10 and SCHED_BATCH, so that it preempts no other thread when it
 // wakes. Not SCHED_IDLE: while ranks compute on the same host, the thread would not run. May be

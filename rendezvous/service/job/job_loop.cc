@@ -14,6 +14,9 @@
 namespace ddprun {
 namespace {
 
+// Only on the executor's thread: whether this thread preempts others when it wakes.
+thread_local std::optional<bool> preempts_here;
+
 absl::Status OthersJob(const std::string& job) {
   return absl::PermissionDeniedError(absl::StrCat(NameOfJob(job), " belongs to somebody else"));
 }
@@ -32,10 +35,7 @@ JobLoop::JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorde
         executor_.Post(OfStacks{job, std::move(event)});
       }) {
   for (const RecordedJob& job : recorded) TakeUp(job);
-  // When many agents join, the executor's thread handles several Joins each time it wakes. If it
-  // preempted the thread that posts them, it would handle one, and joining would take a tenth
-  // longer.
-  executor_.Start(NextDeadline(), NeverPreempt);
+  executor_.Start(NextDeadline(), [] { preempts_here = true; });
 }
 
 JobLoop::~JobLoop() {
@@ -85,7 +85,19 @@ void JobLoop::Shutdown() { executor_.Shutdown(); }
 
 // ---- the thread that handles ----
 
+// While many agents join, the executor's thread handles several Joins each time it wakes. If it
+// preempted the thread that posts them, it would handle one, and joining would take a tenth longer.
+void JobLoop::LetJoinsGather(const std::vector<Event>& events) {
+  if (!preempts_here) return;  // not the executor's thread
+  const bool joins = std::any_of(events.begin(), events.end(), [](const Event& event) {
+    const auto* const received = std::get_if<Message>(&event);
+    return received != nullptr && std::holds_alternative<Join>(received->message);
+  });
+  if (std::exchange(*preempts_here, !joins) == joins) SetPreempts(!joins);
+}
+
 TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
+  LetJoinsGather(events);
   loop_->HandleAll(events, now);
   loop_->RunHeld();
   loop_->Tick();

@@ -8,18 +8,18 @@
 //
 // The thread that handles an event also sends the JobMachine's messages. Usually this is the thread
 // of the agent's call, so that no other thread has to wake. A Join and a deadline wake the
-// executor's own thread; Joins do so because many come at once. But a thread that handles its own
-// event also handles all queued events and what is due. Every event that was queued before the time
-// of a Tick is handled before that Tick. So even if the loop is busy, an agent whose message is
-// queued does not count as silent. A message that was not yet read from the network is not queued:
-// its agent can still count as silent.
+// executor's own thread; Joins do so because many come at once. Another thread may handle them
+// first: a thread that handles its own event also handles all queued events, and what is due. Every
+// event that was queued before the time of a Tick is handled before that Tick. So even if the loop
+// is busy, an agent whose message is queued does not count as silent. A message that was not yet
+// read from the network is not queued: its agent can still count as silent.
 //
 // More than 64 messages at once are sent in portions of a millisecond. Between two portions the
 // loop handles other events. A job's own messages keep their order, but a HeartbeatAck goes first.
 //
 // A job begins with the first Join that has its name. If a job has finished and a new agent joins
-// it, a new job of that name begins (JobMachine::BeginsAnother). The old job's streams stay open
-// until their agents close them.
+// it, a new job of that name usually begins (JobMachine::BeginsAnother has the exception). The old
+// job's streams stay open until their agents close them.
 //
 // If the Store reports that another process now has the right to write, the loop stops
 // acknowledging: every session ends with Unavailable, new ones are refused, and
@@ -28,8 +28,8 @@
 // One of several rendezvous (JobLoopOptions::validity) has no jobs until it leads. Before that, it
 // takes only sessions that wait (OnOpen). Its validity is the time until which it may act as the
 // leader (validity.h). While the validity does not hold, HeartbeatAcks are dropped, and all other
-// actions wait in their order. The messages about log files wait, too: LogOrder (to an agent) and
-// LogPiece (from an agent).
+// actions, except the write of a record, wait in their order. The messages about log files wait,
+// too: LogOrder (to an agent) and LogPiece (from an agent).
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 
@@ -77,8 +77,9 @@
 namespace ddprun {
 
 // Takes log messages about a job. `job` is empty if the session has not named a job yet. All
-// callbacks of JobLoop are called from within the loop, by one thread at a time, and must not
-// block.
+// callbacks of JobLoop are called by one thread at a time, and must not block. Usually the loop
+// calls them; the constructor calls them for recorded jobs, and after Shutdown() each function
+// calls its own `done`.
 using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 
 // The load of the rendezvous. LoadObserver is called whenever the load has changed; it must not
@@ -94,7 +95,8 @@ struct JobLoopLoad {
 };
 using LoadObserver = std::function<void(const JobLoopLoad&)>;
 
-// Takes the jobs' events, one by one. `owner` is allowed to see the event. Must not block.
+// Takes the jobs' events, one by one. `owner`: the principal that owns the job; only it may see the
+// event. Must not block.
 using EventSink = std::function<void(std::string_view job, std::string_view owner,
                                      std::uint32_t requeue_number, const JobEvent& event)>;
 
@@ -174,15 +176,15 @@ class JobLoop final {
                     std::function<void(absl::StatusOr<std::vector<Summary>>)> done);
   // All jobs of the owner, and the loop's own counters.
   struct Counted {
-    std::size_t jobs_begun = 0;          // since the start
-    std::int64_t received = 0;           // messages of agents
-    std::int64_t sent = 0;               // messages to agents that have a session
+    std::size_t jobs_begun = 0;  // since the start
+    std::int64_t received = 0;   // messages of agents
+    std::int64_t sent = 0;       // messages to agents that have a session; LogOrders do not count
     std::optional<Histogram> commits{};  // of the job records; nullopt: only in memory
   };
   // Jobs are copied one at a time, so events of agents wait for at most one copy.
   using MeasuredCallback = std::function<void(std::vector<JobStatus>, const Counted&)>;
   void GetMeasured(std::string owner, MeasuredCallback done);
-  // OK if operators are answered now. For answers that do not come from the loop.
+  // Call it before an answer that does not come from the loop. OK: the answer may be given now.
   void MayAnswer(std::function<void(absl::Status)> done);
   // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
   using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
@@ -193,7 +195,8 @@ class JobLoop final {
   // The stacks of all ranks of a job.
   struct Stacks {
     EncodedStackTree tree;
-    std::vector<std::string> missing;  // hosts whose agents did not answer in time
+    std::vector<std::string>
+        missing;  // hosts without an answer in time, or with one that cannot be used
   };
   using StacksCallback = std::function<void(absl::StatusOr<Stacks>)>;
   void GetStacks(std::string owner, std::string name, StacksCallback done);
@@ -228,7 +231,8 @@ class JobLoop final {
   // The other leader's "HOST:PORT", for refused callers; "": not known.
   void SetLeader(std::string endpoint);
 
-  // Threads that have completed a write wait at this barrier while many messages are written.
+  // While the loop writes many messages, gRPC's threads wait at this barrier with their reports of
+  // finished writes. So a thread wakes once, not once for each message.
   CompletionBarrier& completions() { return completions_; }
 
   // Handles the queued events, closes every stream with Unavailable, and ends the thread. Messages
@@ -300,6 +304,7 @@ class JobLoop final {
   void Tell(std::function<void()> run) { executor_.Post(Asked{std::move(run), {}}); }
 
   void TakeUp(const RecordedJob& recorded);
+  static void LetJoinsGather(const std::vector<Event>& events);
   void HandleAll(std::vector<Event>& events, TimePoint now);
   void Handle(Opened& event);
   void Handle(Message& event);
