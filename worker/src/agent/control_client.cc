@@ -161,6 +161,7 @@ void ControlClient::BeginGeneration() {
   const std::lock_guard<std::mutex> lock(mutex_);
   leaves_ = false;
   save_requests_ = 0;
+  progress_page_.reset();  // a page that came late, after the program stopped waiting for it
 }
 
 bool ControlClient::WaitUntil(std::chrono::steady_clock::time_point deadline,

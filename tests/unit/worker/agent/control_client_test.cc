@@ -1,16 +1,20 @@
 #include "worker/src/agent/control_client.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
 #include "worker/contract/control.h"
+#include "worker/contract/progress_page.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddp::internal {
 namespace control_client_test {
@@ -36,6 +40,27 @@ class Agent {
     std::vector<char> packet(2 * ddprun::control::kMaxPacketBytes);
     const ssize_t size = recv(connection_, packet.data(), packet.size(), 0);
     return std::string(packet.data(), static_cast<std::size_t>(size < 0 ? 0 : size));
+  }
+
+  // Sends a progress page; the file has no content.
+  void SendPage() {
+    std::string line =
+        std::string(ddprun::control::kProgress) + "=" + std::to_string(ddprun::kProgressVersion);
+    iovec text{line.data(), line.size()};
+    const ddprun::UniqueFd page(memfd_create("page", MFD_CLOEXEC));
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr packet{};
+    packet.msg_iov = &text;
+    packet.msg_iovlen = 1;
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof(control);
+    cmsghdr* const header = CMSG_FIRSTHDR(&packet);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int descriptor = page.get();
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
+    if (sendmsg(connection_, &packet, 0) < 0) abort();
   }
 
   void Hangup() {
@@ -95,6 +120,21 @@ TEST(ControlClientTest, SurvivesTheAgentsDeathAndFindsItsSuccessor) {
   client.Send("STEP", "2");  // no SIGPIPE; lost
   client.Send("STEP", "3");
   EXPECT_EQ(agent.Receive(), "STEP=3");
+}
+
+// The page of the last generation came after the program had stopped waiting for it.
+TEST(ControlClientTest, ALatePageIsNotThatOfTheNextGeneration) {
+  const ddprun::TempDir folder;
+  Agent agent(folder / "s");
+  ControlClient client(folder / "s");
+  client.Send("READY", "1");
+  EXPECT_EQ(agent.Receive(), "READY=1");
+  agent.SendPage();
+  client.Read();
+  client.BeginGeneration();
+  EXPECT_FALSE(client.TakeProgressPage(std::chrono::milliseconds(0)).valid());
+  agent.SendPage();
+  EXPECT_TRUE(client.TakeProgressPage(std::chrono::milliseconds(0)).valid());
 }
 
 }  // namespace control_client_test
