@@ -13,13 +13,15 @@
 #include "launcher/os/output/output_pipe.h"
 #include "launcher/python/python_path.h"
 #include "worker/contract/control.h"
+#include "worker/contract/process_stat.h"
 
 namespace ddprun {
 namespace {
 
-bool HasEnded(const SpawnedProcess& process) {
+// True from the first moment of its exit. Its pidfd says so only once its memory is free.
+bool IsEnding(const SpawnedProcess& process) {
   pollfd ended{process.pidfd.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 0) == 1;
+  return ::poll(&ended, 1, 0) == 1 || IsExiting(process.pid);
 }
 
 Forks ForksIn(ForkServerState state) {
@@ -158,7 +160,7 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
     auto out = OutputPipe::Make();
     auto err = OutputPipe::Make();
     const auto environment = MemoryFile(own);
-    if (out.ok() && err.ok() && environment.ok() && !HasEnded(standby.process)) {
+    if (out.ok() && err.ok() && environment.ok() && !IsEnding(standby.process)) {
       const int descriptors[control::kGoDescriptors] = {environment->get(), out->write_end.get(),
                                                         err->write_end.get()};
       if (control_->SendTo(standby.process.pid, control::kGo, "1", descriptors) > 0) {
