@@ -22,9 +22,10 @@ namespace {
 constexpr std::chrono::milliseconds kLowerRankWait{20};
 // The time for starting workers in one turn of the loop. One worker takes about 0.2 ms.
 constexpr std::chrono::milliseconds kStartTurn{5};
-// A dying process's threads begin to exit one after the other, within some 0.1 ms.
+// A dying process's threads begin to exit one after the other, within some 0.1 ms; later if they
+// get no CPU or are inside a driver. The pause between two looks doubles: 1 s altogether.
 constexpr std::chrono::milliseconds kLookAgain{1};
-constexpr int kMostLooks = 5;
+constexpr int kMostLooks = 10;
 
 }  // namespace
 
@@ -293,7 +294,7 @@ void NodeWorkers::OnDying(LocalRank local_rank, pid_t pid, int tries) {
   const auto status = StatusOfExiting(pid);
   if (!status) {  // its pidfd will say when it has ended
     if (tries == kMostLooks) return;
-    loop_->AddTimer(EventLoop::Clock::now() + kLookAgain,
+    loop_->AddTimer(EventLoop::Clock::now() + kLookAgain * (1 << tries),
                     [this, local_rank, pid, tries] { OnDying(local_rank, pid, tries + 1); });
     return;
   }
@@ -301,7 +302,7 @@ void NodeWorkers::OnDying(LocalRank local_rank, pid_t pid, int tries) {
   const auto reaped = runner_->Reap(worker->process.pidfd.get());
   if (absl::IsUnavailable(reaped.status())) return events_.lost(reaped.status());
   if (!reaped.ok()) clearer_.AdoptExiting(pid, std::move(worker->process.pidfd), worker->rank);
-  TellEnded(local_rank, *worker, *status);
+  TellEnded(local_rank, *worker, reaped.value_or(*status));
 }
 
 std::unique_ptr<NodeWorkers::Worker> NodeWorkers::TakeDead(LocalRank local_rank) {

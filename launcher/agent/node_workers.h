@@ -43,14 +43,14 @@ class NodeWorkers {
   // Called on the loop.
   struct Events {
     std::function<void(LocalRank, pid_t)> started;  // the program runs
-    // The program could not be started. If several workers fail within 20 ms, the lowest local rank
-    // is reported first. So a wrong command has the same root cause each time.
+    // The program could not be started. If the exec of several workers fails within 20 ms, the
+    // lowest local rank is reported first. So a wrong command has the same root cause each time.
     std::function<void(LocalRank, const absl::Status&)> not_started;
     // Also called for a worker that is exiting (process_stat.h).
     std::function<void(const Ended&)> ended;
     // ProcessRunner returned Unavailable: the workers are dead.
     std::function<void(const absl::Status&)> lost;
-    std::function<void(pid_t)> stuck_ended;  // a process that Clear() named is gone
+    std::function<void(pid_t)> stuck_ended;  // a process that Clear() waited for is gone
   };
   // How the workers of a generation are started.
   struct Start {
@@ -111,7 +111,7 @@ class NodeWorkers {
   // Sends the secret to the worker that asked for it.
   void HandOverSecret(LocalRank local_rank);
   // Counts the worker's message as progress. Answers READY=1 and PROGRESS=1 with the worker's
-  // progress page.
+  // progress page (progress_page.h).
   void Hear(LocalRank local_rank, const ProcessId& speaker, const ControlMessage& message,
             TimePoint now);
   // The progress of all workers of this generation, dead ones included.
