@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -88,8 +89,10 @@ inline bool IsExiting(pid_t pid) {
   bool any = false;
   while (const dirent* const entry = readdir(threads.get())) {
     if (std::atoi(entry->d_name) == 0) continue;
+    errno = 0;
     const auto stat = ReadStatFile(folder + "/" + entry->d_name + "/stat");
-    if (!stat) continue;  // this thread is gone
+    if (!stat && errno != ENOENT && errno != ESRCH) return false;  // it cannot be read
+    if (!stat) continue;                                           // this thread is gone
     if ((stat->flags & kExiting) == 0) return false;
     any = true;
   }

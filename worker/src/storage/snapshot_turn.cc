@@ -1,10 +1,12 @@
 #include "worker/src/storage/snapshot_turn.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -17,7 +19,7 @@
 namespace ddp::internal {
 namespace {
 
-// 0: there is no such process.
+// 0: there is no such process, or /proc cannot be read.
 std::uint64_t IdOf(pid_t pid) {
   const auto stat = ddprun::ReadProcessStat(pid);
   return stat ? static_cast<std::uint64_t>(pid) << 32 | (stat->started & 0xffffffffu) : 0;
@@ -26,7 +28,9 @@ std::uint64_t IdOf(pid_t pid) {
 // True if this process will not use the slots again.
 bool IsOver(std::uint64_t id) {
   const auto pid = static_cast<pid_t>(id >> 32);
-  return IdOf(pid) != id || ddprun::IsExiting(pid);
+  const std::uint64_t present = IdOf(pid);
+  if (present == 0) return kill(pid, 0) != 0 && errno == ESRCH;
+  return present != id || ddprun::IsExiting(pid);
 }
 
 void* MapWord(const std::string& path) {
@@ -46,6 +50,7 @@ bool SnapshotTurn::Take(std::chrono::milliseconds patience) {
     if (holder_ == nullptr) return false;
     self_ = IdOf(getpid());
   }
+  if (self_ == 0) return false;
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {
     std::uint64_t holder = holder_->load();
