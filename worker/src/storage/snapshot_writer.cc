@@ -62,11 +62,12 @@ void SnapshotWriter::Publish(CheckpointImage image) {
     const auto begin = std::chrono::steady_clock::now();
     // Training also waits while a GPU copies.
     std::chrono::nanoseconds waited(0);
-    const std::chrono::nanoseconds start = ThreadTime();
+    std::chrono::nanoseconds start = ThreadTime();
     try {
       if (image.await != nullptr) {
         if (!image.await()) return;
         waited = std::chrono::steady_clock::now() - begin;
+        start = ThreadTime();
       }
       slots_.Publish(std::move(image));
       newest_step_ = step;
