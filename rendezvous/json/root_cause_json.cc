@@ -1,5 +1,6 @@
 #include "rendezvous/json/root_cause_json.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -73,7 +74,9 @@ Json ToJson(const RootCause& cause) {
 
 std::string IsoTime(std::int64_t unix_ms) {
   // absl::FormatTime takes three times as long, and each event of a large job has a time.
-  const std::chrono::sys_time<std::chrono::milliseconds> time{std::chrono::milliseconds(unix_ms)};
+  constexpr std::int64_t kLast = 253'402'300'799'999;  // in the year 9999; agents send any number
+  const std::chrono::sys_time<std::chrono::milliseconds> time{
+      std::chrono::milliseconds(std::clamp<std::int64_t>(unix_ms, 0, kLast))};
   const auto day = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss clock(time - day);
