@@ -6,7 +6,7 @@ bool IsTransition(JobState from, JobState to) {
   using enum JobState;
   switch (from) {
     case kGathering:
-      return to != kRunning && to != kSaving && to != kStopping && to != kSucceeded;
+      return to == kGathering || to == kLastCall || to == kForming || to == kFailed;
     case kLastCall:
       return to == kGathering || to == kForming || to == kFailed;
     case kForming:
