@@ -498,7 +498,7 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
 // ---- helpers ----
 
 void Supervisor::SendUp(AgentMessage message) {
-  if (!session_.joined) return;  // the next session repeats it
+  if (!session_.joined) return;  // Introduce() repeats the messages that decide the job's state
   outbox_.Push(Send{header(), std::move(message)});
 }
 

@@ -21,8 +21,8 @@
 // over" in these rows.
 //
 // A verdict is the final result for this node: its outcome, exit code and reason. It comes from
-// Finished, from Refused, from a rendezvous that cannot be reached, from credentials that do not
-// match, or with Leaving.
+// Finished, from Refused, from a rendezvous that cannot be reached, or from credentials that do not
+// match. Or the Supervisor makes it when it enters Leaving.
 //
 //     Joining, Spawning, Running ──▶ Stopping        there is a verdict
 //     Stopping, Fenced ──▶ Done or Failed            no worker is left, and there is a verdict
@@ -36,9 +36,10 @@
 //
 // A session is one stream of messages between the agent and the rendezvous. It may break and be
 // replaced at any time; the workers go on meanwhile. On each session the Supervisor first sends
-// Join, and then repeats the messages of its generation. So no message is lost if a session breaks.
-// Two exceptions: while Fenced, Join waits until the workers are gone; with a verdict, no Join is
-// sent, except in Leaving.
+// Join, and then repeats the messages of its generation. So no message that decides the job's state
+// is lost if a session breaks. Lost are the messages that only inform: CheckpointDamaged,
+// Checkpointed, CannotSave, RestartTimed. Two exceptions: while Fenced, Join waits until the
+// workers are gone; with a verdict, no Join is sent, except in Leaving.
 //
 // A term names one takeover by one of several rendezvous; a later takeover has a higher term. With
 // several rendezvous, the Supervisor obeys the highest term that it has seen, and ignores messages
@@ -69,7 +70,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   explicit Supervisor(SupervisorOptions options);
 
   // Handles one event. An event that is not valid in the present state is ignored; the code has the
-  // reason. If the lease is over by `now`, the workers are killed first.
+  // reason. Exception: a report about a worker that does not exist ends the agent. If the fence
+  // time (FenceAt) has come by `now`, the workers are killed first.
   void Step(const Event& event, TimePoint now);
 
   // The next action; nullopt: none. The owner performs it, and asks again until there is none. An
@@ -91,10 +93,11 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   FailedCheckpoints failed_checkpoints() const;
 
  private:
-  // Calls Dispatch(). Kills the workers first if the lease is over.
+  // Calls Dispatch(). Kills the workers first if the fence time has come.
   void DispatchInTime(const Event& event, TimePoint now);
   void Dispatch(const Event& event, TimePoint now);
-  // Handles events after the last decision, when only actions that wait for an answer are left.
+  // Handles events after the last decision, when only held actions are left: they wait for the
+  // answer to an earlier action (ClearNode, OfferPort).
   void DispatchAfterTheEnd(const Event& event, TimePoint now);
   void EndSession();
   void OnSessionOpened(TimePoint now);
@@ -159,8 +162,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   // Drops all pending actions except GenerationEnded. Sends `reports` and Leave, and exits.
   void LeaveWithoutWorkers(const WorkersLost& lost, std::vector<WorkerExited> reports = {});
   void LeaveJob(int signo, TimePoint now);
-  // True if the workers can save, and this agent has joined, so that the rendezvous can order a
-  // save.
+  // True if a worker of this agent has ever used checkpoints, and this agent has joined, so that
+  // the rendezvous can order a save.
   bool CanBePreempted() const;
   void PushHeartbeat(TimePoint now);
   // Reports all failed checkpoints that were not reported yet. Call it before a message that may be
@@ -173,14 +176,15 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
     const bool progress = work_.tells && state_ == SupervisorState::kRunning;
     return session_.joined && (options_.leases || progress || HasUntoldFailures());
   }
-  // After the end: true while actions still wait for an answer. Heartbeats continue, because this
+  // After the end: true while held actions are left. Heartbeats continue, because this
   // node still has its ranks.
   bool HeartbeatsGoOn() const { return !outbox_.empty() && SendsHeartbeats(); }
   void OnTick(TimePoint now);
 
   // ---- the lease ----
 
-  // True if a worker runs or may start at any moment, so the lease must be observed.
+  // True if a worker runs or may start at any moment, so the lease must be observed. False without
+  // leases, and for workers that already end by a verdict or a SIGKILL.
   bool NeedsLease() const;
   std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
   std::optional<TimePoint> GiveUpAt() const;
@@ -245,7 +249,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   std::optional<TimePoint> preempted_until_;
 
   // Since the agent's start.
-  bool checkpoints_ = false;  // a worker reported a state
+  bool checkpoints_ = false;  // a worker reported a state, or the phase restore
   bool durable_ = false;      // a durable state exists, on this node or another
   FailedCheckpoints failed_;
   StuckList stuck_;

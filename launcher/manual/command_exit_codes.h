@@ -25,7 +25,7 @@ inline constexpr CommandExitCode kCommandExitCodes[] = {
     {"69", "status stop drain events logs stacks page top",
      "the rendezvous cannot be reached, or the connection to it was lost"},
     {"69", "rendezvous",
-     "the address or the state folder cannot be used, or another rendezvous leads now"},
+     "the address is in use, or another rendezvous has the state folder or leads now"},
     {"69", "kubernetes",
      "a file cannot be read, or the kernel gave no random numbers for the token"},
     {"69", "slurm", "a file cannot be read or written, or sbatch cannot be started"},

@@ -69,7 +69,8 @@ class KeyStore {
   void EndWait(ClientId client);
   bool HasAll(const Request& request) const;
   void WakeClientsOf(absl::string_view key, Replies* replies);
-  // Replies to the watchers of `key`. `event`: libtorch 1.13's WatchResponseType.
+  // Replies to the watchers of `key`. `event`: libtorch's WatchResponseType, with the value for
+  // appended keys of 2.0.
   void NotifyWatchers(char event, absl::string_view key, absl::string_view old_value,
                       absl::string_view new_value, Replies* replies) const;
   absl::Status CheckRoom(std::size_t new_keys, std::size_t added, std::size_t removed) const;

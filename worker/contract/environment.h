@@ -50,7 +50,8 @@ inline constexpr char kStandby[] = "DDPRUN_STANDBY";
 // DDPRUN_RESTORE_*: the state with which this generation begins; every rank gets the same values.
 // If no agent knows a state, these variables are not set, and rank 0 loads the newest state that it
 // finds. A state is identified by its step, and by the requeue number and generation in which it
-// was made (checkpoint_file.h). With the tier "none" only the step and the tier are set.
+// was made (checkpoint_file.h). With the tier "none" only the step and the tier are set, and
+// perhaps DDPRUN_RESTORE_UNSEEN.
 inline constexpr char kRestoreStep[] = "DDPRUN_RESTORE_STEP";
 inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";
 inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";
@@ -84,7 +85,8 @@ struct Variable {
 // kUnlessSet.
 inline constexpr Variable kVariables[] = {
     {kRank, Scope::kRank, "Rank of the worker in the job, 0 to WORLD_SIZE - 1."},
-    {kLocalRank, Scope::kProcess, "Rank of the worker on its node."},
+    {kLocalRank, Scope::kProcess,
+     "Rank of the worker on its node. With --virtual-local-rank always 0."},
     {kGroupRank, Scope::kRank, "Rank of the node."},
     {kRoleRank, Scope::kRank, "Rank of the worker among those of its role."},
     {kRoleName, Scope::kProcess, "Name of the workers' role.", "role"},
@@ -142,17 +144,17 @@ inline constexpr Variable kVariables[] = {
     {kRestoreGeneration, Scope::kRank,
      "Generation that made the state. -1: the file does not say, or another job made it."},
     {kRestoreUnseen, Scope::kRank,
-     "\"STEP RANK EPOCH GENERATION\" of a newer checkpoint, to look for before that state. It was "
-     "reported, but no node says that it holds it, and a part of this rank's disk cannot be read. "
-     "Not set: there is no such checkpoint."},
+     "\"STEP RANK EPOCH GENERATION\" of a newer checkpoint. The ranks look for it first. A worker "
+     "reported it, but no node lists it. The node of RANK may hold it, because a part of its disk "
+     "cannot be read. Not set: there is no such checkpoint."},
     {kStateTimeout, Scope::kProcess,
      "How long to retry reading a state that exists and cannot be read, in ms.",
      "checkpoint.state_timeout"},
     {kHangLimit, Scope::kProcess,
      "The longer of hang.startup_timeout and hang.timeout, in ms, at most 7 days. With "
      "hang.timeout auto, ddprun may wait longer before it reports a hang. Not set with "
-     "hang.timeout off. Set the timeouts of collectives to a longer time, because ddprun knows "
-     "more about a hang.",
+     "hang.timeout off. Set the timeouts of collectives to a longer time, so that ddprun's "
+     "report, which names the rank, comes first.",
      "hang.startup_timeout"},
     {kAnew, Scope::kProcess,
      "1: do not load or remove states from before this run. Otherwise not set.",

@@ -60,7 +60,7 @@ constexpr JobKey kKubernetesKeys[] = {
     {"kubernetes", "pod_failures", KeyType::kInteger, 0, kMostFailures,
      [](JobDraft& d) -> Field { return &d.config.kubernetes.pod_failures; },
      "How many pods may be killed or lose the rendezvous before the job fails. Evicted pods do not "
-     "count. If it is not set, the limit is the default times the maximum number of nodes."},
+     "count. If it is not set, the limit is 6 times the maximum number of nodes."},
     {"kubernetes", "requeues", KeyType::kInteger, 0, kMostFailures,
      [](JobDraft& d) -> Field { return &d.config.kubernetes.requeues; },
      "With --jobset: how often JobSet starts all pods again after pod_failures is used up."},

@@ -33,9 +33,9 @@ class EtcdMeeting {
   using OnMoved = std::function<void(const std::string& reason)>;
 
   // `node_address`: at which others reach this host. `claimant`: as in MeetingSearch. `log_file`:
-  // of a started rendezvous. `loop` must outlive the result. May block on a name server. Errors,
-  // for people. FailedPrecondition: others could write to this etcd, a rendezvous here would be
-  // open to others, or a file of etcd or of the credentials is unusable.
+  // of a started rendezvous. `loop` must outlive the result. May block on a name server. The
+  // texts of errors are for people. FailedPrecondition: others could write to this etcd, a
+  // rendezvous here would be open to others, or a file of etcd or of the credentials is unusable.
   static absl::StatusOr<std::unique_ptr<EtcdMeeting>> Create(const JobConfig& config,
                                                              const std::string& node_address,
                                                              std::string claimant,
@@ -47,8 +47,8 @@ class EtcdMeeting {
   // Reads etcd from now on.
   void Begin(OnMoved on_moved);
 
-  // Makes a client for one attempt at the leading rendezvous, as far as known. If none leads, the
-  // client is lost at once, with the reason.
+  // Makes a client for one attempt to connect to the rendezvous that led when etcd was last read.
+  // If none led, the client is lost at once, with the reason.
   std::unique_ptr<RendezvousClient> MakeClient(Duration limit) const;
   // The credentials of the newest client have been replaced.
   bool CredentialsOutdated() const { return credentials_ != nullptr && credentials_->Outdated(); }

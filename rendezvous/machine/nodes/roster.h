@@ -30,8 +30,8 @@ enum class Phase {
 
 // Why a node stays in the job but out of the next generation.
 struct HeldBack {
-  // Without `loads`: LateAdmission (quarantine.h) holds the node back until then. With `loads`: the
-  // node is taken in then at the latest, although its standbys still load.
+  // If `loads` is false: LateAdmission (quarantine.h) holds the node back until this time. If it is
+  // true: at this time the node is taken in even if its standbys still load.
   std::optional<TimePoint> until;
   bool loads = false;       // Waiting::start_standbys was sent
   std::string why;          // the reason of `until`, for people
@@ -99,8 +99,8 @@ struct Node : NodeRecord {
   Holdings held;                  // `pending` is set by Roster
   WorkerProgram program{};        // of a restored member: unknown until its next Join
   NodeUsage usage{};              // the newest
-  // The part of usage.failed_snapshots that is already counted; nullopt: not known, because the
-  // agent was in the job before under this or another rendezvous.
+  // The part of usage.failed_snapshots that is already counted; nullopt: not known. The
+  // agent had joined before (Join::returning), so a part of the number may be counted already.
   std::optional<std::int64_t> counted_snapshots{};
 
   bool done() const { return static_cast<int>(told.succeeded.size()) == spec.worker_count; }
@@ -134,7 +134,7 @@ class Roster {
   void SetRemoved(Node& node);
   void SetHeldBack(Node& node, HeldBack held_back);
   void SetStatesPending(Node& node, bool pending);
-  // Ends the lease of the node: from now on its silence has no effect.
+  // Ends the lease of the node: until its next message, its silence has no effect.
   void EndLease(Node& node);
 
   void SetProgram(Node& node, WorkerProgram program);
@@ -151,7 +151,8 @@ class Roster {
   // Free nodes whose disk has not answered.
   int states_pending() const { return states_pending_; }
   int removed() const { return removed_; }
-  // Nodes that may be in a later generation. Nodes that ask for the same rank count once.
+  // Nodes that may be in a later generation. Nodes that ask for the same rank count once, or not
+  // at all if the first of them is removed.
   int candidates() const { return candidates_; }
   int member_count() const { return size() - count(Phase::kWaiting); }
   // The node that has been silent for longest, among those with a lease; nullptr: no node has a

@@ -95,16 +95,17 @@ struct CheckpointerOptions {
   // effect. When a rank is lost, the other ranks continue from the last step that one of them has
   // finished. This state contains the random generators of all ranks and the buffers of rank 0. By
   // default the generators of a rank are only on its node, and rank 0's buffers only on rank 0's
-  // node. If that node is lost, these values come from the last regular snapshot. With true, the
-  // ranks exchange the values in each step, so the loss of any node changes no value and repeats at
-  // most one step. Cost in each step: a gather of each rank's generator (5 KB) and a broadcast of
-  // rank 0's buffers.
+  // node. If that node is lost, these values come from the last snapshot that step() made. With
+  // true, the ranks exchange the values in each step, so the loss of any node changes no value and
+  // repeats at most one step. Cost in each step: a gather of each rank's generator (5 KB) and a
+  // broadcast of rank 0's buffers.
   //
   // Must be the same on all ranks. The exchange is a collective, in the constructor of
   // ddp::OptimizerStep. Without an OptimizerStep the exchange is in step(). If the optimizer calls
   // forward and backward in its own step (LBFGS), there is a second exchange, also in step(). In
-  // both cases a node may be lost between backward and step(). Then the random generators of its
-  // ranks (and rank 0's buffers) may come from the last regular snapshot, as with `false`. The
+  // these two cases (no OptimizerStep, LBFGS) a node may be lost between backward and step(). Then
+  // the random generators of its ranks (and rank 0's buffers) may come from the last snapshot that
+  // step() made, as with `false`. The
   // first step of a program that does not call load_latest() is also exchanged in step().
   bool share_each_step = false;
 
@@ -182,13 +183,14 @@ class Checkpointer {
   // If neither a snapshot nor a checkpoint is due, step() only waits until every rank has made the
   // previous call of step(). Usually backward() has waited for that already. (share_each_step waits
   // more: see there.) The ranks agree on what is due while they compute the next step. So a request
-  // that arrives during one step is carried out after the next step. A snapshot delays training by
-  // one copy of the state and a few small collectives. Another thread hashes the copy.
+  // that arrives during one step is carried out after the next step (with one rank: after this
+  // step). A snapshot delays training by one copy of the state and a few small collectives. Another
+  // thread hashes the copy.
   //
   // A node needs room for two snapshots, in /dev/shm and within the memory limits of its cgroup.
   // Without that room it warns once and makes no snapshots. Throws the same errors as save().
-  // Exception: a state that a snapshot cannot hold throws CheckpointError, and perhaps only on the
-  // ranks that make snapshots.
+  // One difference: for a state that a snapshot cannot hold it throws CheckpointError, perhaps only
+  // on the ranks that make snapshots.
   void step(const State& state, const CheckpointParts& parts);
 
   // Waits until the last checkpoint is on disk or has failed. Returns the results of all saves.
@@ -235,8 +237,8 @@ class Checkpointer {
   // - The folder of some node cannot be listed. Exception: this run made the state that the
   //   restore plan names, and the library has loaded that state or an older one.
   // - A folder has files, even if only renamed ones, and none can be loaded.
-  // - There is no restore plan, and only another node than rank 0's has a complete file. Without a
-  //   plan the library loads files only from rank 0's node.
+  // - There is no restore plan, and only another node than rank 0's has a complete file, at the
+  //   first call. Without a plan the library loads files only from rank 0's node.
   // - The restore plan cannot be followed.
   // So training never begins at step 0 although a state exists, with two exceptions. A restore plan
   // can say that the job starts at step 0 (docs/recovery.md). With DDPRUN_ANEW=1 (`--start-anew`),

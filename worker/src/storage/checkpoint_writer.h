@@ -21,12 +21,12 @@
 
 namespace ddp::internal {
 
-// One thread, the owner, calls all functions. The writer's thread calls the events, but Fail()
-// calls Events::failed on the owner's thread.
+// One thread, the owner, calls all functions. The writer's thread calls the events.
+// Exception: if the owner calls Fail(), that call calls Events::failed.
 class CheckpointWriter {
  public:
   struct Events {
-    // `took` is the time since Start().
+    // `took`: from the end of the checkpoint before, or from Start() if there was none to wait for.
     std::function<void(std::int64_t step, const std::string& path, std::chrono::nanoseconds took)>
         durable;
     // `failures` is the number of failures so far, including this one.
@@ -39,9 +39,10 @@ class CheckpointWriter {
                    std::optional<ddprun::CheckpointOwner> self = std::nullopt,
                    FolderOwnerOptions owner = {});
 
-  // These call the functions of FolderOwner, after the last checkpoint is finished.
+  // These two call the functions of FolderOwner, after the last checkpoint is finished.
   bool TryClaim();
   void Release();
+  // FolderOwner::look().
   std::chrono::milliseconds look() const { return owner_.look(); }
 
   // True if this object has saved a checkpoint of that step.
