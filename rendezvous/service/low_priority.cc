@@ -5,11 +5,11 @@
 
 namespace ddprun {
 
-void SetPreempts(bool may) {
+bool SetPreempts(bool may) {
   const int policy = sched_getscheduler(0);
-  if (policy != (may ? SCHED_BATCH : SCHED_OTHER)) return;
+  if (policy != (may ? SCHED_BATCH : SCHED_OTHER)) return false;
   const sched_param none{};
-  sched_setscheduler(0, may ? SCHED_OTHER : SCHED_BATCH, &none);
+  return sched_setscheduler(0, may ? SCHED_OTHER : SCHED_BATCH, &none) == 0;
 }
 
 void LowerPriority() {

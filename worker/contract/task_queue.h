@@ -14,7 +14,6 @@
 #define DDPRUN_WORKER_CONTRACT_TASK_QUEUE_H_
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <chrono>
@@ -147,9 +146,6 @@ class TaskQueue {
   }
 
   static void Run(State& state) {
-    // A thread inherits its policy from the thread that posted the first task.
-    const sched_param none{};
-    if (sched_getscheduler(0) == SCHED_BATCH) sched_setscheduler(0, SCHED_OTHER, &none);
     std::unique_lock<std::mutex> lock(state.mutex);
     for (;;) {
       ++state.sleeping;

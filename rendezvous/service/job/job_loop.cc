@@ -14,8 +14,23 @@
 namespace ddprun {
 namespace {
 
-// Only on the executor's thread: whether this thread preempts others when it wakes.
-thread_local std::optional<bool> preempts_here;
+// While many agents join, the executor's thread handles several Joins each time it wakes. If it
+// preempted the thread that posts them, it would handle one, and joining would take a tenth longer.
+// The thread is patient only while it sleeps, so that the threads that it starts are not.
+class Patience {
+ public:
+  void Allow() { allowed_ = true; }
+  void Begin() { patient_ = allowed_ && SetPreempts(false); }
+  void End() {
+    if (std::exchange(patient_, false)) SetPreempts(true);
+  }
+
+ private:
+  bool allowed_ = false;
+  bool patient_ = false;
+};
+
+thread_local Patience patience;  // allowed only on the executor's thread
 
 absl::Status OthersJob(const std::string& job) {
   return absl::PermissionDeniedError(absl::StrCat(NameOfJob(job), " belongs to somebody else"));
@@ -35,7 +50,7 @@ JobLoop::JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorde
         executor_.Post(OfStacks{job, std::move(event)});
       }) {
   for (const RecordedJob& job : recorded) TakeUp(job);
-  executor_.Start(NextDeadline(), [] { preempts_here = true; });
+  executor_.Start(NextDeadline(), [] { patience.Allow(); });
 }
 
 JobLoop::~JobLoop() {
@@ -85,25 +100,22 @@ void JobLoop::Shutdown() { executor_.Shutdown(); }
 
 // ---- the thread that handles ----
 
-// While many agents join, the executor's thread handles several Joins each time it wakes. If it
-// preempted the thread that posts them, it would handle one, and joining would take a tenth longer.
-void JobLoop::LetJoinsGather(const std::vector<Event>& events) {
-  if (!preempts_here) return;  // not the executor's thread
-  const bool joins = std::any_of(events.begin(), events.end(), [](const Event& event) {
-    const auto* const received = std::get_if<Message>(&event);
-    return received != nullptr && std::holds_alternative<Join>(received->message);
-  });
-  if (std::exchange(*preempts_here, !joins) == joins) SetPreempts(!joins);
+bool JobLoop::IsJoin(const Event& event) {
+  const auto* const received = std::get_if<Message>(&event);
+  return received != nullptr && std::holds_alternative<Join>(received->message);
 }
 
 TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
-  LetJoinsGather(events);
+  const bool joins = std::any_of(events.begin(), events.end(), IsJoin);
+  loop_->persisted_ = false;
+  patience.End();
   loop_->HandleAll(events, now);
   loop_->RunHeld();
   loop_->Tick();
   loop_->outboxes_.WorkOff(loop_->options_.portion);
   loop_->CloseRefused();
   loop_->ReportLoad();
+  if (joins && !loop_->persisted_) patience.Begin();
   return loop_->NextDeadline();
 }
 
@@ -368,6 +380,7 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   for (JobMachine::Action& action : actions) {
     if (const auto* const persist = std::get_if<JobMachine::Persist>(&action)) {
       logs_.OnRecord(*job, *persist->record);
+      persisted_ = true;
       batch = output_.Persist(*job, *persist->record);
     } else if (!output_.Hold(job, batch, action)) {
       outboxes_.Deliver(job, action, many);

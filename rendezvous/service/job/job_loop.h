@@ -304,7 +304,7 @@ class JobLoop final {
   void Tell(std::function<void()> run) { executor_.Post(Asked{std::move(run), {}}); }
 
   void TakeUp(const RecordedJob& recorded);
-  static void LetJoinsGather(const std::vector<Event>& events);
+  static bool IsJoin(const Event& event);
   void HandleAll(std::vector<Event>& events, TimePoint now);
   void Handle(Opened& event);
   void Handle(Message& event);
@@ -363,9 +363,10 @@ class JobLoop final {
   CompletionBarrier completions_;
 
   // Used by the handling thread only.
-  TimePoint now_;     // when the current events were taken from the queue
-  JobLoopLoad load_;  // as last reported
-  Counted counted_;   // without `commits`, which OutputCommit has
+  TimePoint now_;           // when the current events were taken from the queue
+  JobLoopLoad load_;        // as last reported
+  bool persisted_ = false;  // while these events were handled
+  Counted counted_;         // without `commits`, which OutputCommit has
   LiveJobs live_jobs_;
   std::map<std::string, JobPtr> jobs_;
   std::set<std::pair<TimePoint, ServedJob*>> deadlines_;  // deadlines of jobs_

@@ -1,7 +1,6 @@
 #include "worker/contract/task_queue.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <atomic>
@@ -112,18 +111,6 @@ TEST(TaskQueueTest, ItsThreadsTakeNoSignals) {
   sigset_t mine;
   pthread_sigmask(SIG_SETMASK, nullptr, &mine);
   EXPECT_EQ(sigismember(&mine, SIGTERM), 0) << "whoever posts keeps his own";
-}
-
-// The journal's thread must not inherit the patience of a thread that handles Joins.
-TEST(TaskQueueTest, ItsThreadsInheritNoPatience) {
-  std::promise<int> policy;
-  std::thread([&] {
-    const sched_param none{};
-    ASSERT_EQ(sched_setscheduler(0, SCHED_BATCH, &none), 0);
-    TaskQueue tasks("test");
-    tasks.Post([&] { policy.set_value(sched_getscheduler(0)); });
-  }).join();
-  EXPECT_EQ(policy.get_future().get(), SCHED_OTHER);
 }
 
 }  // namespace task_queue_test
