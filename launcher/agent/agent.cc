@@ -1,12 +1,11 @@
 #include "launcher/agent/agent.h"
 
-#include <unistd.h>
-
 #include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/config/command_line_program.h"
+#include "launcher/config/machine/gpus.h"
 #include "launcher/log.h"
 #include "launcher/text/hang_text.h"
 #include "rendezvous/core/exit_codes.h"
@@ -17,15 +16,6 @@
 
 namespace ddprun {
 namespace {
-
-// Whether a GPU can be used on this node. An exiting process keeps its GPU memory until it is gone.
-// The answer is not cached, because some drivers appear with the first program that needs them.
-bool HasGpus() {
-  for (const char* const device : {"/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/nvhost-gpu"}) {
-    if (::access(device, F_OK) == 0) return true;
-  }
-  return false;
-}
 
 // The limit at the end of the job for a slow log disk or a slow terminal.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
@@ -222,7 +212,7 @@ void Agent::Perform(Supervisor::SendHeartbeat& send) {
 }
 
 void Agent::Perform(const Supervisor::ClearNode& clear) {
-  workers_->Clear(clear.may_be_exiting && !HasGpus(),
+  workers_->Clear(clear.may_be_exiting && !HasGpuDevices(),
                   [this](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
                     if (!stuck.ok()) return OnWorkersLost(stuck.status());
                     history_.clock.NoWorkerLeft(EventLoop::Clock::now());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/config/machine/gpus.h"
 #include "launcher/log.h"
 #include "launcher/os/background_priority.h"
 #include "launcher/os/file_util.h"
@@ -18,10 +19,12 @@
 namespace ddprun {
 namespace {
 
-// True from the first moment of its exit. Its pidfd says so only once its memory is free.
+// True from the first moment of its exit. Its pidfd says so only once its memory is free. With GPUs
+// the pidfd decides: another process must not take the GPU while the exiting process holds its
+// memory.
 bool IsEnding(const SpawnedProcess& process) {
   pollfd ended{process.pidfd.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 0) == 1 || IsExiting(process.pid);
+  return ::poll(&ended, 1, 0) == 1 || (IsExiting(process.pid) && !HasGpuDevices());
 }
 
 Forks ForksIn(ForkServerState state) {

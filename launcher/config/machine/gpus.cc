@@ -150,6 +150,12 @@ std::vector<Gpu> ReadGpus(const std::string& root) {
   return gpus;
 }
 
+bool HasGpuDevices() {
+  const auto devices = {"/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/nvhost-gpu"};
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const char* device) { return access(device, F_OK) == 0; });
+}
+
 VisibleGpus CountVisible(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible) {
   if (!visible) return CountAll(gpus);
   VisibleGpus result;

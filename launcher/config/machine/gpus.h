@@ -28,6 +28,10 @@ struct Gpu {
 // /sys: a folder in tests, else "".
 std::vector<Gpu> ReadGpus(const std::string& root);
 
+// Whether a GPU can be used on this node. Not cached, because some drivers appear with the first
+// program that needs them.
+bool HasGpuDevices();
+
 struct VisibleGpus {
   int count = 0;
   // True: they are MIG instances. CUDA shows only the first instance to a process, so each worker
