@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -29,7 +28,7 @@ std::uint64_t IdOf(pid_t pid) {
 bool IsOver(std::uint64_t id) {
   const auto pid = static_cast<pid_t>(id >> 32);
   const std::uint64_t present = IdOf(pid);
-  if (present == 0) return kill(pid, 0) != 0 && errno == ESRCH;
+  if (present == 0) return kill(pid, 0) != 0;  // EPERM: another user's process has its number now
   return present != id || ddprun::IsExiting(pid);
 }
 
@@ -48,8 +47,8 @@ bool SnapshotTurn::Take(std::chrono::milliseconds patience) {
   if (holder_ == nullptr) {
     holder_ = static_cast<Word*>(MapWord(folder_ + "/turn"));
     if (holder_ == nullptr) return false;
-    self_ = IdOf(getpid());
   }
+  if (self_ == 0) self_ = IdOf(getpid());
   if (self_ == 0) return false;
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {
