@@ -200,10 +200,13 @@ TEST_F(PageServiceTest, IsNotReadyWithoutTheLoopOrWithoutDescriptors) {
               AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("not ready: the rendezvous is shutting "
                                                           "down\n")));
   EXPECT_THAT(Ask(port(), Get("/healthz")), StartsWith("HTTP/1.1 200 "));
-  daemon_.descriptors = daemon_.descriptor_limit = 1000;
+  daemon_.descriptors = daemon_.descriptor_limit = 1000;  // the last session that is accepted
+  StartWith({});
+  EXPECT_THAT(Ask(port(), Get("/readyz")), StartsWith("HTTP/1.1 200 "));
+  daemon_.descriptors = 1001;
   StartWith({});
   EXPECT_THAT(Ask(port(), Get("/readyz")),
-              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("1000 descriptors are open, of 1000")));
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("1001 descriptors are open, of 1000")));
 }
 
 TEST_F(PageServiceTest, WhoSignsOutHearsNothingMore) {
