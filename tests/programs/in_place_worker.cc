@@ -145,8 +145,11 @@ int Train(const ddp::Context& ctx, const Flags& flags) {
       MayDie(flags, ctx, step, "optimizer");
     }
     ++state.step;
+    // A rank may leave in step(), and no rank repeats a finished step. But if a node is to be lost,
+    // its snapshot must be there first.
+    if (!flags.lost) Tell(flags, ctx, state.step, SumOf(*net));
     checkpointer.step(state, parts);
-    Tell(flags, ctx, state.step, SumOf(*net));
+    if (flags.lost) Tell(flags, ctx, state.step, SumOf(*net));
   }
   return 0;
 }
