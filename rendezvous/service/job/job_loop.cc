@@ -107,7 +107,7 @@ bool JobLoop::IsJoin(const Event& event) {
 
 TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
   const bool joins = std::any_of(events.begin(), events.end(), IsJoin);
-  loop_->persisted_ = false;
+  persisted_ = false;
   patience.End();
   loop_->HandleAll(events, now);
   loop_->RunHeld();
@@ -115,7 +115,7 @@ TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
   loop_->outboxes_.WorkOff(loop_->options_.portion);
   loop_->CloseRefused();
   loop_->ReportLoad();
-  if (joins && !loop_->persisted_) patience.Begin();
+  if (joins && !persisted_) patience.Begin();
   return loop_->NextDeadline();
 }
 
@@ -380,7 +380,7 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   for (JobMachine::Action& action : actions) {
     if (const auto* const persist = std::get_if<JobMachine::Persist>(&action)) {
       logs_.OnRecord(*job, *persist->record);
-      persisted_ = true;
+      handler_.NotePersist();
       batch = output_.Persist(*job, *persist->record);
     } else if (!output_.Hold(job, batch, action)) {
       outboxes_.Deliver(job, action, many);

@@ -294,8 +294,12 @@ class JobLoop final {
       return loop_->Order(job, agent_id, order);
     }
 
+    // A record was written while these events were handled.
+    void NotePersist() { persisted_ = true; }
+
    private:
     JobLoop* const loop_;
+    bool persisted_ = false;
   };
 
   static absl::Status ShutDownStatus();
@@ -363,10 +367,9 @@ class JobLoop final {
   CompletionBarrier completions_;
 
   // Used by the handling thread only.
-  TimePoint now_;           // when the current events were taken from the queue
-  JobLoopLoad load_;        // as last reported
-  bool persisted_ = false;  // while these events were handled
-  Counted counted_;         // without `commits`, which OutputCommit has
+  TimePoint now_;     // when the current events were taken from the queue
+  JobLoopLoad load_;  // as last reported
+  Counted counted_;   // without `commits`, which OutputCommit has
   LiveJobs live_jobs_;
   std::map<std::string, JobPtr> jobs_;
   std::set<std::pair<TimePoint, ServedJob*>> deadlines_;  // deadlines of jobs_
