@@ -2,8 +2,8 @@
 //
 // Quits the loop when no session and no job is left: at once after a job, else after `patience`. If
 // agents of an ended job do not know its end yet, it waits up to 10 s for them. For example, a
-// spare may start only after a short job has ended. An agent that connects while this process ends
-// is told so, and starts the next rendezvous.
+// spare may start only after a short job has ended. If an agent connects while this process ends,
+// this process refuses the agent and gives the reason. The agent then starts the next rendezvous.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_IDLE_WATCH_H_

@@ -24,12 +24,7 @@ std::vector<Cpu> PosixHost::Cpus() const { return ReadCpus("", AllowedCpus()); }
 
 std::vector<Gpu> PosixHost::Gpus() const { return ReadGpus(""); }
 
-// /dev/dxg: WSL. /dev/kfd: AMD. The others: NVIDIA's Tegra.
-bool PosixHost::MayHaveOtherGpus() const {
-  constexpr const char* kDevices[] = {"/dev/dxg", "/dev/kfd", "/dev/nvgpu", "/dev/nvhost-gpu"};
-  return std::any_of(std::begin(kDevices), std::end(kDevices),
-                     [](const char* device) { return ::access(device, F_OK) == 0; });
-}
+bool PosixHost::MayHaveOtherGpus() const { return HasOtherGpuDevices(); }
 
 std::string PosixHost::CurrentDirectory() const {
   std::error_code error;

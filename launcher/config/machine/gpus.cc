@@ -150,11 +150,14 @@ std::vector<Gpu> ReadGpus(const std::string& root) {
   return gpus;
 }
 
-bool HasGpuDevices() {
-  const auto devices = {"/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/nvhost-gpu"};
-  return std::any_of(devices.begin(), devices.end(),
+// /dev/dxg: WSL. /dev/kfd: AMD. The others: NVIDIA's Tegra.
+bool HasOtherGpuDevices() {
+  constexpr const char* kDevices[] = {"/dev/dxg", "/dev/kfd", "/dev/nvgpu", "/dev/nvhost-gpu"};
+  return std::any_of(std::begin(kDevices), std::end(kDevices),
                      [](const char* device) { return access(device, F_OK) == 0; });
 }
+
+bool HasGpuDevices() { return access("/dev/nvidiactl", F_OK) == 0 || HasOtherGpuDevices(); }
 
 VisibleGpus CountVisible(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible) {
   if (!visible) return CountAll(gpus);

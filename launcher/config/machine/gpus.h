@@ -28,6 +28,10 @@ struct Gpu {
 // /sys: a folder in tests, else "".
 std::vector<Gpu> ReadGpus(const std::string& root);
 
+// Whether there may be GPUs that ReadGpus() cannot list, because their driver is not NVIDIA's
+// driver for PCI: AMD's, WSL's or Tegra's.
+bool HasOtherGpuDevices();
+
 // Whether a GPU can be used on this node. Not cached, because some drivers appear with the first
 // program that needs them.
 bool HasGpuDevices();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/agent/send_descriptor.h"
 #include "worker/contract/control.h"
 #include "worker/contract/progress_page.h"
 #include "worker/contract/unique_fd.h"
@@ -44,23 +45,11 @@ class Agent {
 
   // Sends a progress page; the file has no content.
   void SendPage() {
-    std::string line =
-        std::string(ddprun::control::kProgress) + "=" + std::to_string(ddprun::kProgressVersion);
-    iovec text{line.data(), line.size()};
     const ddprun::UniqueFd page(memfd_create("page", MFD_CLOEXEC));
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr packet{};
-    packet.msg_iov = &text;
-    packet.msg_iovlen = 1;
-    packet.msg_control = control;
-    packet.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&packet);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int descriptor = page.get();
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
-    if (sendmsg(connection_, &packet, 0) < 0) abort();
+    ddprun::SendDescriptor(
+        connection_,
+        std::string(ddprun::control::kProgress) + "=" + std::to_string(ddprun::kProgressVersion),
+        page.get());
   }
 
   void Hangup() {

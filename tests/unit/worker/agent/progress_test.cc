@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/agent/send_descriptor.h"
 #include "worker/contract/control.h"
 #include "worker/contract/progress_page.h"
 #include "worker/contract/unique_fd.h"
@@ -48,20 +49,7 @@ class Agent {
 
   void Send(std::string packet, const UniqueFd& descriptor) {
     if (!connection_.valid()) connection_.reset(accept(listener_.get(), nullptr, nullptr));
-    iovec data = {packet.data(), packet.size()};
-    alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header = {};
-    header.msg_iov = &data;
-    header.msg_iovlen = 1;
-    header.msg_control = ancillary;
-    header.msg_controllen = sizeof(ancillary);
-    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = descriptor.get();
-    std::memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
-    EXPECT_GT(sendmsg(connection_.get(), &header, MSG_NOSIGNAL), 0);
+    ddprun::SendDescriptor(connection_.get(), std::move(packet), descriptor.get());
   }
 
  private:

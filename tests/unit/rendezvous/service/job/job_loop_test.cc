@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -67,6 +69,30 @@ TEST_F(JobLoopTest, PassesTheRoundsMessagesToTheStreamOfEachAgent) {
   EXPECT_EQ(std::get<Assignment>(first->sent()[0]).node_rank, NodeRank{0});
   EXPECT_EQ(std::get<Assignment>(second->sent()[0]).node_rank, NodeRank{1});
   EXPECT_THAT(log(), HasSubstr("job: n1 joined"));
+}
+
+// Waits until a thread of this process has the policy SCHED_BATCH, or none has.
+bool APatientThread(bool exists) {
+  const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
+  for (;;) {
+    bool found = false;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      const pid_t thread = std::stoi(task.path().filename().string());
+      found = found || sched_getscheduler(thread) == SCHED_BATCH;
+    }
+    if (found == exists) return true;
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    sched_yield();
+  }
+}
+
+TEST_F(JobLoopTest, ItsThreadIsPatientWhileJoinsComeAndNotOnceTheGroupHasFormed) {
+  ASSERT_TRUE(APatientThread(false));
+  const auto first = Joined("job", 1, 2);
+  EXPECT_TRUE(APatientThread(true));
+  const auto second = Joined("job", 2, 2);
+  ASSERT_TRUE(second->WaitFor<Assignment>());
+  EXPECT_TRUE(APatientThread(false));
 }
 
 TEST_F(JobLoopTest, ASummaryCountsItsNodesAndHasNone) {
