@@ -24,6 +24,7 @@
 #include "tests/unit/rendezvous/client/event_inbox.h"
 #include "tests/unit/rendezvous/service/job/job_loop_fixture.h"
 #include "tests/unit/rendezvous/wire/messages_for_test.h"
+#include "worker/contract/process_stat.h"
 
 namespace ddprun {
 namespace job_loop_test {
@@ -71,28 +72,36 @@ TEST_F(JobLoopTest, PassesTheRoundsMessagesToTheStreamOfEachAgent) {
   EXPECT_THAT(log(), HasSubstr("job: n1 joined"));
 }
 
-// Waits until a thread of this process has the policy SCHED_BATCH, or none has.
-bool APatientThread(bool exists) {
+// Waits for a thread of this process with the policy SCHED_BATCH; 0: there is none.
+pid_t WaitForPatientThread() {
   const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
-  for (;;) {
-    bool found = false;
+  while (std::chrono::steady_clock::now() < deadline) {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
       const pid_t thread = std::stoi(task.path().filename().string());
-      found = found || sched_getscheduler(thread) == SCHED_BATCH;
+      if (sched_getscheduler(thread) == SCHED_BATCH) return thread;
     }
-    if (found == exists) return true;
-    if (std::chrono::steady_clock::now() > deadline) return false;
     sched_yield();
   }
+  return 0;
+}
+
+// The policy of a thread once it sleeps.
+int PolicyAsleep(pid_t thread) {
+  const std::string file = absl::StrCat("/proc/self/task/", thread, "/stat");
+  const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
+  while (std::chrono::steady_clock::now() < deadline && ReadStatFile(file)->state != 'S') {
+    sched_yield();
+  }
+  return sched_getscheduler(thread);
 }
 
 TEST_F(JobLoopTest, ItsThreadIsPatientWhileJoinsComeAndNotOnceTheGroupHasFormed) {
-  ASSERT_TRUE(APatientThread(false));
   const auto first = Joined("job", 1, 2);
-  EXPECT_TRUE(APatientThread(true));
+  const pid_t thread = WaitForPatientThread();
+  ASSERT_NE(thread, 0);
   const auto second = Joined("job", 2, 2);
   ASSERT_TRUE(second->WaitFor<Assignment>());
-  EXPECT_TRUE(APatientThread(false));
+  EXPECT_EQ(PolicyAsleep(thread), SCHED_OTHER);
 }
 
 TEST_F(JobLoopTest, ASummaryCountsItsNodesAndHasNone) {
