@@ -1,5 +1,5 @@
 // NodeWorkers: starts, signals and reaps the worker processes of this node, and takes their
-// messages. The Supervisor decides; NodeWorkers only acts.
+// messages. The Supervisor (launcher/core/supervisor.h) decides; NodeWorkers only acts.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_NODE_WORKERS_H_
@@ -42,7 +42,8 @@ class NodeWorkers {
   };
   // Called on the loop.
   struct Events {
-    std::function<void(LocalRank, pid_t)> started;  // the program runs
+    // The program runs, or its process was killed before the program could run.
+    std::function<void(LocalRank, pid_t)> started;
     // The program could not be started. If the exec of several workers fails within 20 ms, the
     // lowest local rank is reported first. So a wrong command has the same root cause each time.
     std::function<void(LocalRank, const absl::Status&)> not_started;
@@ -82,8 +83,8 @@ class NodeWorkers {
   void AskToSave(LocalRank local_rank);
   // Asks the worker to leave its generation. The worker later sends STANDBY=waiting (LetStay).
   void AskToLeave(LocalRank local_rank);
-  // Call it when a worker has sent STANDBY=waiting. If the worker was asked to leave, moves it to
-  // `standbys` and returns true.
+  // Call it when a worker has sent STANDBY=waiting. If the worker was asked to leave, and no signal
+  // to end it was sent since, moves it to `standbys` and returns true.
   bool LetStay(LocalRank local_rank, Standbys& standbys);
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
@@ -133,8 +134,8 @@ class NodeWorkers {
     // the fork server forked.
     std::unique_ptr<LogPump> pump_before;
     Rank rank;
-    bool leaves = false;                 // it was asked to leave
-    bool has_page = false;               // it was given its progress page
+    bool leaves = false;    // it was asked to leave, and no signal to end it was sent since
+    bool has_page = false;  // it was given its progress page
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL
     // True while it is not known whether the program runs.
     bool starting() const { return process.outcome_pipe.valid(); }

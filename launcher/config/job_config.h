@@ -49,14 +49,16 @@ struct RendezvousConfig {
   std::string id = kUnnamedJob;  // names the job; one daemon serves many
   // The endpoint must answer within this time.
   std::chrono::milliseconds connect_timeout = kDefaultConnectTimeout;
-  // How long the job continues without a rendezvous.
+  // How long an agent without a session waits before it gives up, once a rendezvous has sent it a
+  // message.
   std::chrono::milliseconds daemon_grace = kDefaultDaemonGrace;
   // 0, Slurm's restart count, or JobSet's restart attempt. It protects a requeued job from
   // processes that still run from before the requeue.
   std::uint32_t requeue_number = 0;
-  // Whether this agent may start the rendezvous. It does so only if no process listens at the
-  // endpoint, and the address belongs to this host. Values: true, false, or auto. auto is true if
-  // no credentials are needed and none are given.
+  // Whether this agent may start the rendezvous. Values: true, false, or auto. It does so only if
+  // no process listens at the endpoint, and the address belongs to this host. auto is true if no
+  // credentials are needed and none are given. With kEtcdBackend the agent does so if nobody leads,
+  // at its own address, and auto is true.
   std::string autostart = "auto";
   // The node rank that this node asks for, in static mode or under Slurm; −1: any.
   int node_rank = -1;
@@ -97,7 +99,7 @@ struct CheckpointConfig {
 struct ProgramConfig {
   bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
   bool auto_step = false;           // Python: each optimizer.step() reports a step
-  // The CPUs that a worker is bound to: off, node, socket, exclusive or core-complex.
+  // The CPUs that a worker is bound to: off, node, socket, exclusive or core-complex (numa.md).
   std::string numa_binding = "off";
   std::string store = kAgentStore;  // who serves torch's store on MASTER_PORT; or kWorkerStore
 };

@@ -64,7 +64,7 @@ class StandbyPool {
     // A standby ended *early* if it ended before it began to wait, or within this time after that.
     Duration steady = std::chrono::seconds(10);
     Duration backoff = std::chrono::seconds(1);  // after an early end; doubles with the next
-    int give_up_after = 4;                       // early ends in a row
+    int give_up_after = 4;  // early ends in a row; a standby that becomes a worker ends the row
   };
   using Id = int;  // from 0, never used twice
 
@@ -109,7 +109,7 @@ class StandbyPool {
     LocalRank local_rank;
     bool operator==(const StartStandby&) const = default;
   };
-  // Kill it. The caller sends no more events with this id.
+  // Kill it. Later events with this id are ignored.
   struct EndStandby {
     Id id = 0;
     bool operator==(const EndStandby&) const = default;

@@ -70,8 +70,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   explicit Supervisor(SupervisorOptions options);
 
   // Handles one event. An event that is not valid in the present state is ignored; the code has the
-  // reason. Exception: a report about a worker that does not exist ends the agent. If the fence
-  // time (FenceAt) has come by `now`, the workers are killed first.
+  // reason. Exception: WorkerSpawned or SpawnFailed for a worker that does not exist ends the agent.
+  // If the fence time (FenceAt) has come by `now`, the workers are killed first.
   void Step(const Event& event, TimePoint now);
 
   // The next action; nullopt: none. The owner performs it, and asks again until there is none. An
@@ -171,7 +171,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void EmitFailures(TimePoint now);
   bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }
   // True while heartbeats are sent. Without leases they are sent only to report failed checkpoints,
-  // or the progress of running workers that report it.
+  // or the progress of running workers that report it. A change of the processes that cannot be
+  // killed sends one heartbeat in any case.
   bool SendsHeartbeats() const {
     const bool progress = work_.tells && state_ == SupervisorState::kRunning;
     return session_.joined && (options_.leases || progress || HasUntoldFailures());
@@ -184,7 +185,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   // ---- the lease ----
 
   // True if a worker runs or may start at any moment, so the lease must be observed. False without
-  // leases, and for workers that already end by a verdict or a SIGKILL.
+  // leases, in Stopping with a verdict, and in Leaving after SIGKILL.
   bool NeedsLease() const;
   std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
   std::optional<TimePoint> GiveUpAt() const;

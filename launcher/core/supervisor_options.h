@@ -61,8 +61,8 @@ struct SupervisorOptions {
   // The signal to a worker that hangs, and the time from it to SIGKILL, at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);
-  // Time after SIGKILL. A worker that still exists then is in an uninterruptible wait; it is
-  // reported and left behind.
+  // Time after SIGKILL. A worker that still exists then is reported and left behind. Mostly it is
+  // in an uninterruptible wait.
   Duration kill_grace = std::chrono::seconds(2);
   // A second SIGINT or SIGQUIT ends the grace. Within this time of the first it is ignored, because
   // some senders signal both the process and its group.
@@ -71,7 +71,8 @@ struct SupervisorOptions {
   // node's part of the job, and heartbeats are sent only while there is something to report.
   bool leases = true;
   // True: more than one endpoint is configured. Then a rendezvous may be alive although one
-  // endpoint refuses the connection. A received term has the same effect, even if this is false.
+  // endpoint refuses the connection. A received term (ha.md: the number of a leader) has the same
+  // effect, even if this is false.
   bool several = false;
   // True: the workers will report their steps, as if each had sent TELLS=1 at its start.
   bool tells_steps = false;

@@ -1,13 +1,13 @@
 // HangWatch: whether the workers of one generation move, and how long a standstill may last.
 //
 // Pure: heartbeats and the time are arguments. JobMachine has one per generation and replaces it
-// whole. A job hangs if no rank has moved for longer than the limit:
+// whole. A job hangs if no rank has moved for longer than the limit. Until the first step of the
+// generation the limit is --hang-startup-timeout. After that --hang-timeout gives it:
 //
-//   --hang-timeout DURATION  DURATION
-//   auto (the default)       max(30 s, 5 × the longest standstill that was seen in this phase and
-//                            ended by itself)
-//   --hang-startup-timeout   until the first step of the generation. With auto, also in a phase
-//                            that was not seen before: then at least 30 s
+//   DURATION            this time
+//   auto (the default)  max(30 s, 5 × the longest standstill that was seen in this phase and ended
+//                       by itself). In a phase that was not seen before: --hang-startup-timeout,
+//                       but at least 30 s
 //
 // Once a worker has succeeded, or all workers that reported have sent BYE, HangJudge raises a
 // shorter limit to --hang-startup-timeout.
@@ -113,8 +113,8 @@ class HangWatch {
   // Learns phases that began and ended between two heartbeats, with `longest` as the length of
   // their longest standstill.
   void LearnPassed(const NodeProgress& progress, Duration longest, PhaseIntervals* intervals) const;
-  // The phases for which the length of a standstill is learned. Training ("") only if no rank is in
-  // another phase: else the ranks in training wait for that rank.
+  // The phases for which the length of a standstill is learned. They contain training ("")
+  // only if no rank is in another phase. Otherwise the ranks in training wait for the other ranks.
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;

@@ -56,10 +56,10 @@ class Leadership {
 
   enum class Role {
     kStandby,     // another one leads, or nobody does, or it is not known yet
-    kTakingOver,  // our write of the leader key is pending, or its answer was lost
+    kTakingOver,  // we have written the leader key, and do not know yet whether it is ours
     kLeading,     // the leader key is ours; valid_until() says whether we may acknowledge
     kResigning,   // we acknowledge no more, write the key a last time, and wait for a successor
-    kOver,        // another one leads, or we have resigned: this process serves no more
+    kOver,        // we led, and do not lead any more: this process serves no more
   };
 
   // ---- what happens ----
@@ -139,8 +139,8 @@ class Leadership {
   };
   // Load the job records under this term, and serve. No silent node loses its ranks before
   // `leases_from` plus one lease, because an earlier leader may have acknowledged its agent until
-  // `leases_from`. Comes once. If the term changes later, because the record is written again,
-  // ChangeTerm comes.
+  // `leases_from`. Comes once. If the term changes while we lead, because the record is written
+  // again, ChangeTerm comes.
   struct Lead {
     Term term;
     TimePoint leases_from;

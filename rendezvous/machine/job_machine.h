@@ -254,7 +254,7 @@ class JobMachine {
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
-  // True if workers that no record names may still run.
+  // True if workers that are in no record may still run.
   bool MayRunUnknown() const {
     return options_.restored && options_.leases && now_ < LeaseEnd(TimePoint::min());
   }

@@ -61,13 +61,14 @@ GovernorRecord RestartGovernor::Record(TimePoint now) const {
 
 RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts, TimePoint now) {
   const RootCause& cause = facts.cause;
-  const bool loops = IsCrashLoop(facts);
-  if (IsMembershipChange(cause)) return OnMembershipChange(now);
   const WorkerExited& exit = cause.failure.exit;
   const bool taken_port = IsTakenPort(exit);
+  // Before IsCrashLoop(): another program's port says nothing about the job.
   if (taken_port && ++so_far_.bind_retries <= kMaxBindRetries) {
     return {true, {}, "MASTER_PORT was taken: trying another one, no restart is spent"};
   }
+  const bool loops = IsCrashLoop(facts);
+  if (IsMembershipChange(cause)) return OnMembershipChange(now);
   if (!taken_port) so_far_.bind_retries = 0;
   if (IsUnreadableState(cause)) {
     return GiveUp("the state of the training cannot be read: see the root cause for what to do");

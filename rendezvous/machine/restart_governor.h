@@ -1,7 +1,7 @@
 // RestartGovernor: whether a job starts again after a generation has ended, and when.
 //
 // Pure: facts in, a decision with its reason out. The time is an argument, and the jitter comes
-// from a seed. Each JobLife has one, so a job that is started again has a new one.
+// from a seed. Each JobLife (job_life.h: a job under one requeue number) has one.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 
@@ -17,13 +17,15 @@
 
 namespace ddprun {
 
-// The part of the governor that JobRecord stores unchanged.
+// The part of the governor that JobRecord (job_record.h: what a rendezvous keeps of a job) stores
+// unchanged.
 struct CrashRecord {
-  std::optional<std::int64_t> furthest_step{};  // the highest step of all generations so far
-  std::optional<Duration> start{};              // the newest measured start
-  int crashes = 0;                              // in a row
-  int stepless = 0;                             // crashes without a step, in a row
-  int bind_retries = 0;                         // in a row
+  // The highest step of all generations that a failure has ended.
+  std::optional<std::int64_t> furthest_step{};
+  std::optional<Duration> start{};  // the newest measured start
+  int crashes = 0;                  // in a row
+  int stepless = 0;                 // crashes without a step, in a row
+  int bind_retries = 0;             // in a row
   std::uint64_t random_state = 0;
 
   bool operator==(const CrashRecord&) const = default;
@@ -45,7 +47,8 @@ struct RestartPolicy {
   int max_restarts = 0;
   std::optional<Duration> window;  // in which both limits count; nullopt: the whole job
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
-  int max_membership_changes = 0;  // generations that a lost or leaving node may end; 0: no limit
+  // Generations that a lost node, or a node that left unplanned, may end; 0: no limit.
+  int max_membership_changes = 0;
 };
 RestartPolicy PolicyOf(const JobSpec& spec);
 
@@ -89,16 +92,16 @@ class RestartGovernor {
 
   // Only the restarts of a crash loop are delayed. A crash is part of a loop if three things hold:
   // the worker itself caused its end (MadeByWorker) soon after the start; no rank got further than
-  // in earlier generations; no node has a newer state. The delay is
-  // kFirstDelay after the first crash in a row. It doubles with each further crash, up to
-  // kMaxDelay. A random factor from 1/2 to 1 shortens it. Exception: the job's first restart is
-  // immediate. So a job that does nothing but crash waits 0 ms, then 2 * kFirstDelay, and so on.
+  // CrashRecord::furthest_step; no node has a newer state. The delay is kFirstDelay after the first
+  // crash in a row. It doubles with each further crash, up to kMaxDelay. A random factor from 1/2
+  // to 1 shortens it. Exception: the job's first restart is immediate. So a job that does nothing
+  // but crash waits 0 ms, then 2 * kFirstDelay, and so on.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
-  // A job that has reported steps ends after this many crashes in a row without a step.
+  // A job that has reported steps ends after this many crashes of a loop in a row without a step.
   static constexpr int kMaxStepless = 3;
-  // If another program has MASTER_PORT, the job starts again with another port and spends no
-  // restart: at most this many times in a row.
+  // If another program has MASTER_PORT, the job starts again and spends no restart: at most this
+  // many times in a row. It has another port then, unless the job names one.
   static constexpr int kMaxBindRetries = 5;
   // A crash comes "soon after the start" if the generation ran for less than kStarts times the
   // newest measured start. That start may be of this generation or of an earlier one. It counts as

@@ -6,13 +6,15 @@
 //     state=held|released
 //
 // Two trainings can reach the same folder: a node that was cut off may continue to train beside its
-// successor, or a user may start a second training there by mistake. Therefore every process that
-// an agent started locks the owner file while it adds or removes a checkpoint. Under the lock it
-// checks that it still owns the folder. Rank 0 claims the folder before it searches for a state.
-// While it owns the folder, it updates the time of the file every 10 s
-// (worker/src/storage/folder_owner.h). If a lower requeue number of the same job owns the folder,
-// an agent claims the folder before the agent looks for states there. It writes state=released, so
-// that rank 0 can take the folder at once.
+// successor, or a user may start a second training there by mistake. Therefore the Checkpointers of
+// both libraries lock the owner file while they add or remove a checkpoint. Under the lock they
+// check that they still own the folder. Without DDPRUN_RUN_ID (no agent, or an older rendezvous)
+// nobody owns a folder.
+//
+// Rank 0 claims the folder before it searches for a state. While it owns the folder, it updates the
+// time of the file every 10 s (worker/src/storage/folder_owner.h). If a lower requeue number of the
+// same job owns the folder, an agent claims the folder before the agent looks for states there. It
+// writes state=released, so that rank 0 can take the folder at once.
 //
 // Earlier versions write and read only the first line.
 //

@@ -31,8 +31,9 @@ inline constexpr char kReady[] = "READY";            // READY=1: the process gro
 inline constexpr char kStep[] = "STEP";              // STEP=n: training step n is finished
 inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: durable on disk
 // CHECKPOINT_FAILED=step count reason: that checkpoint was not written; training continues. `count`
-// is the number of failures of the sending Checkpointer so far, so a lost message does not change
-// the sum.
+// is the number of failures of the sending Checkpointer so far, so the next message makes up for a
+// lost one. The agent adds 1 for a count that is not higher than the one before: it comes from
+// another Checkpointer of the worker.
 inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 // CHECKPOINT_DAMAGED=step text: that checkpoint is damaged. The worker tries an older one.
 inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";

@@ -222,7 +222,10 @@ class RunOptions {
     if (any_port_ != nullptr && nodes.max > 1) {
       AddError(any_port_->origin, "port 0 is for one node; give the nodes a port to meet at");
     }
-    if (backend != nullptr) rendezvous.autostart = backend->value == "ddprun" ? "false" : "true";
+    // With etcd, the job file may say that agents start none.
+    if (backend != nullptr && !(rendezvous.in_etcd() && rendezvous.autostart == "false")) {
+      rendezvous.autostart = backend->value == "ddprun" ? "false" : "true";
+    }
     CheckEtcd();
     if (backend != nullptr && (backend->value == "c10d" || rendezvous.in_etcd())) {
       Note("node-rank", absl::StrCat("with ", backend->value,

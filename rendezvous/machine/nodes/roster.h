@@ -88,7 +88,8 @@ struct NodeRecord {
 
 struct Node : NodeRecord {
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
-  bool suspect = false;           // set by Roster::SetSuspect: it has no session
+  // Set by Roster::SetSuspect: the node has no session, or its workers are done and its lease ended.
+  bool suspect = false;
   bool second = false;            // set by Roster: another node holds the rank that it asks for
   std::string why_removed = "drained by an operator";
   HeldBack held_back{};  // set by Roster::SetHeldBack
@@ -118,7 +119,7 @@ class Roster {
   // Pointers to nodes stay valid.
   Roster& operator=(Roster&&) = default;
 
-  // The first node that has a session and asks for this rank; nullptr: none.
+  // The first node that is not suspect and asks for this rank; nullptr: none.
   const Node* HolderOf(NodeRank rank) const;
   // Nodes that came later and ask for this node's rank. They must leave when this node comes back.
   std::vector<Node*> WaitingForRankOf(const Node& node) const;
@@ -159,7 +160,7 @@ class Roster {
   // lease.
   Node* MostSilent();
 
-  // Nodes without a session, and nodes not heard since `since`. O(size of the result).
+  // Suspect nodes, and nodes not heard since `since`. O(size of the result).
   std::vector<const Node*> Unheard(TimePoint since) const;
 
   // In the order of their arrival.

@@ -95,8 +95,8 @@ struct JobLoopLoad {
 };
 using LoadObserver = std::function<void(const JobLoopLoad&)>;
 
-// Takes the jobs' events, one by one. `owner`: the principal that owns the job; only it may see the
-// event. Must not block.
+// Takes the jobs' events, one by one. `owner`: the principal (auth/principal.h: who called) that
+// owns the job; only it may see the event. Must not block.
 using EventSink = std::function<void(std::string_view job, std::string_view owner,
                                      std::uint32_t requeue_number, const JobEvent& event)>;
 

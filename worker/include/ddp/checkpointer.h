@@ -101,12 +101,14 @@ struct CheckpointerOptions {
   // broadcast of rank 0's buffers.
   //
   // Must be the same on all ranks. The exchange is a collective, in the constructor of
-  // ddp::OptimizerStep. Without an OptimizerStep the exchange is in step(). If the optimizer calls
-  // forward and backward in its own step (LBFGS), there is a second exchange, also in step(). In
-  // these two cases (no OptimizerStep, LBFGS) a node may be lost between backward and step(). Then
-  // the random generators of its ranks (and rank 0's buffers) may come from the last snapshot that
-  // step() made, as with `false`. The
-  // first step of a program that does not call load_latest() is also exchanged in step().
+  // ddp::OptimizerStep (optimizer_step.h: the program makes one around its optimizer's step).
+  // Without an OptimizerStep the exchange is in Checkpointer::step(). If the optimizer calls
+  // forward and backward in its own step (LBFGS), there is a second exchange, in
+  // Checkpointer::step(). In these two cases (no OptimizerStep, LBFGS) a node may be lost between
+  // backward and Checkpointer::step(). Then the random generators of its ranks (and rank 0's
+  // buffers) may come from the last snapshot that Checkpointer::step() made, as with `false`. The
+  // first step of a program that does not call load_latest() is also exchanged in
+  // Checkpointer::step().
   bool share_each_step = false;
 
   // For a program that only loads, for example while a training uses the folder. The Checkpointer
@@ -131,9 +133,9 @@ struct CheckpointerOptions {
 // tries again. The destructor releases the folder, except while an exception unwinds the stack, or
 // if the process group is lost.
 //
-// Disk errors. A disk that is full, read-only, over quota or gone never ends the training. Rank 0
-// prints the path, the reason and what happens next. It also sends CHECKPOINT_FAILED to the agent
-// and counts the failure in SaveStatus. Older files stay.
+// Disk errors of a save. A disk that is full, read-only, over quota or gone never ends the
+// training. Rank 0 prints the path, the reason and what happens next. It also sends
+// CHECKPOINT_FAILED to the agent and counts the failure in SaveStatus. Older files stay.
 class Checkpointer {
  public:
   // `directory` is the path of the checkpoint folder. Only rank 0 saves there, so only rank 0's
@@ -237,8 +239,8 @@ class Checkpointer {
   // - The folder of some node cannot be listed. Exception: this run made the state that the
   //   restore plan names, and the library has loaded that state or an older one.
   // - A folder has files, even if only renamed ones, and none can be loaded.
-  // - There is no restore plan, and only another node than rank 0's has a complete file, at the
-  //   first call. Without a plan the library loads files only from rank 0's node.
+  // - At the first call, without a restore plan: rank 0's node has no complete file, but another
+  //   node has one. Without a plan the library loads files only from rank 0's node.
   // - The restore plan cannot be followed.
   // So training never begins at step 0 although a state exists, with two exceptions. A restore plan
   // can say that the job starts at step 0 (docs/recovery.md). With DDPRUN_ANEW=1 (`--start-anew`),

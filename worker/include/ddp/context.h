@@ -32,8 +32,9 @@ struct Options {
 
   // The time limit of one collective. The default is PyTorch's, 30 minutes
   // (torch/distributed/constants.py: default_pg_timeout), or twice the longer of
-  // --hang-startup-timeout and --hang-timeout, if this is more. So ddprun reports a hang before the
-  // collective fails. Its report names the rank that causes the hang.
+  // --hang-startup-timeout and --hang-timeout, if this is more. So ddprun normally reports a hang,
+  // with the rank that causes it, before the collective fails. Not if a phase has had standstills
+  // of minutes: then the limit of `--hang-timeout auto` may be longer than that of the collective.
   std::optional<std::chrono::milliseconds> timeout;
 
   // The time limit of init() for the connection to rank 0, and for the wait for missing ranks. The
@@ -114,8 +115,8 @@ class Context {
   c10::intrusive_ptr<c10d::Store> store() const;
 
   // The report_ functions send a message to the agent (the `ddprun` process of this node) over the
-  // socket DDPRUN_CONTROL_SOCKET. They never throw and never block. Without an agent they do
-  // nothing. A Checkpointer calls the first three itself.
+  // socket DDPRUN_CONTROL_SOCKET. They never throw, and do not wait for the agent. Without an agent
+  // they do nothing. A Checkpointer calls the first three itself.
 
   // The worker has finished training step `step`.
   void report_step(std::int64_t step) const;
@@ -193,7 +194,7 @@ class OptimizerStep {
 // TORCHELASTIC_RESTART_COUNT and TORCHELASTIC_USE_AGENT_STORE. If neither RANK nor WORLD_SIZE is
 // set, this process is a job of one. If WORLD_SIZE is 1, only RANK=0 must be set as well.
 //
-// Rank 0 listens on MASTER_PORT, unless its agent serves the store there
+// If WORLD_SIZE is above 1, rank 0 listens on MASTER_PORT, unless its agent serves the store there
 // (TORCHELASTIC_USE_AGENT_STORE=True). The other ranks connect to the store. init() returns on
 // every rank after all ranks are connected. Before it returns, it sends READY to the agent.
 //

@@ -49,7 +49,8 @@ class ControlClient {
   void Read();
   // For poll(): the descriptor is readable when a message arrives. -1: no connection.
   int descriptor();
-  // Call it when a new generation begins. Forgets SAVE=1 and LEAVE=1 of the previous generation.
+  // Call it when a new generation begins. Forgets SAVE=1, LEAVE=1 and the progress page of the
+  // previous generation.
   void BeginGeneration();
 
   // The agent's pid; 0: not connected.

@@ -52,9 +52,9 @@ struct TensorExtent {
   std::uint64_t size = 0;
 };
 
-// The tensors of `header` in the order of their bytes. Throws FormatError if a tensor's offsets do
-// not fit its shape. Throws DamagedError if tensors overlap, leave a gap, or do not end at
-// `data_bytes`, the number of bytes after the header.
+// The tensors of `header` in the order of their bytes. Throws FormatError if a tensor's shape needs
+// more bytes than its offsets give. Throws DamagedError if the shape needs fewer bytes, if tensors
+// overlap or leave a gap, or if they do not end at `data_bytes`, the number of bytes after the header.
 std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes);
 
 // Does all of the above for a file in memory. `file` must outlive the result.

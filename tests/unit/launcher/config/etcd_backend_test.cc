@@ -1,5 +1,6 @@
 // --rdzv-backend etcd, on the command line and in a job file.
 #include <chrono>
+#include <fstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "launcher/config/flags/cli.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/config/yaml_config.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/launcher/config/fake_host.h"
 #include "tests/unit/launcher/config/parse_command.h"
 
@@ -45,6 +47,13 @@ TEST(EtcdBackendTest, TheEndpointsAreEtcdsAndAnAgentMayStartTheRendezvous) {
   EXPECT_EQ(job.rendezvous.etcd.prefix, "/ddprun");
   EXPECT_FALSE(job.rendezvous.etcd.tls());
   EXPECT_EQ(job.rendezvous.autostart, "true");
+}
+
+TEST(EtcdBackendTest, AJobFileCanForbidThatAnAgentStartsTheRendezvous) {
+  const TempDir folder;
+  const std::string file = folder.path() + "/job.yaml";
+  std::ofstream(file) << "command: a\nrendezvous: {autostart: false}\n";
+  EXPECT_EQ(RunWith({"--config=" + file}).config.rendezvous.autostart, "false");
 }
 
 TEST(EtcdBackendTest, ItsRendezvousIsOneOfSeveral) {

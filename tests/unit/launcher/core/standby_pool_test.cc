@@ -171,6 +171,22 @@ TEST(StandbyPoolTest, GivesUpWithOneLineAfterEarlyEndsWithDoublingPauses) {
   EXPECT_EQ(node.Settle(), "");
 }
 
+// Red without the line in Take() that sets early_ends_ to 0.
+TEST(StandbyPoolTest, AStandbyThatBecomesAWorkerEndsTheRowOfEarlyEnds) {
+  Driver node;
+  node.Settle();
+  for (int id = 0; id < 3; ++id) {
+    node.Step(StandbyPool::StandbyEnded{id, "x"});
+    node.Advance(seconds(8));
+  }
+  node.Step(StandbyPool::StandbyWaiting{3});
+  node.Step(StandbyPool::StandbyWaiting{4});
+  ASSERT_EQ(node.pool().Take(LocalRank{0}), 3);
+  EXPECT_EQ(node.Settle(), "start 5 for rank 0");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{5, "x"}), "");
+  EXPECT_EQ(node.Advance(seconds(1)), "start 6 for rank 0");
+}
+
 TEST(StandbyPoolTest, OneThatDoesNotComeToWaitIsEndedAndNoOtherIsTried) {
   Driver node;
   node.Settle();

@@ -235,6 +235,15 @@ TEST_F(RestartGovernorTest, ATakenPortCostsNothingFiveTimes) {
   EXPECT_FALSE(End(&governor, false, ExitedWith(1, "bind")).restart);
 }
 
+// Red if IsCrashLoop() counts a taken port as a crash without a step.
+TEST_F(RestartGovernorTest, ATakenPortIsNoCrashOfALoop) {
+  RestartGovernor governor(Policy(100), 1);
+  EXPECT_TRUE(End(&governor, true).restart);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(End(&governor, false, ExitedWith(1, "bind")).restart);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(End(&governor, false).restart);
+  EXPECT_FALSE(End(&governor, false).restart);
+}
+
 TEST_F(RestartGovernorTest, APortThatAPythonWorkerFindsTakenCostsNothingFiveTimes) {
   RestartGovernor governor(Policy(0), 1);
   RootCause cause = ExitedWith(1);
