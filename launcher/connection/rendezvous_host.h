@@ -97,16 +97,17 @@ class RendezvousHost {
   DetachedProcess process_;
 };
 
-// The right to start the rendezvous of one job on this host. One agent of a user has it at a time,
-// until the rendezvous that it has started listens or ends. Without this right, all agents of the
-// host would each start a rendezvous, and all but one of these processes would end again.
+// The right to start the rendezvous of one job on this host. Normally one agent of a user has it at
+// a time, until the rendezvous that it has started listens or ends. Without this right, all agents
+// of the host would each start a rendezvous, and all but one of these processes would end again.
 class StartRight {
  public:
   // `name`: of the job's rendezvous; the same in all agents of the job.
   explicit StartRight(std::string name) : name_(std::move(name)) {}
 
-  // False: another agent has the right. After `kPatience` it returns true anyway: by then the other
-  // agent has failed to start a rendezvous.
+  // False: another agent has the right. From `kPatience` after the first refusal on it returns true
+  // anyway, because the other agent may have failed. Two agents may then try at the same time; the
+  // lock of the rendezvous' folder decides.
   bool Take();
   bool taken() const { return socket_.valid(); }
   void GiveBack() { socket_.reset(); }
@@ -120,7 +121,7 @@ class StartRight {
 };
 
 // The ports of one job where its rendezvous may run on this host, in the order in which they are
-// tried. The agent's thread only.
+// tried. A *place* is an index into this list. The agent's thread only.
 class RendezvousHosts {
  public:
   // `name`: the same in all agents that may start it on this host.

@@ -9,7 +9,7 @@
 //     Spawning     Spawning    a newer Assignment
 //                  Running     Start
 //                  Joining     Stop, or the lease is over: no worker was started
-//     Running      Stopping    a worker failed, or Stop
+//     Running      Stopping    a worker failed that is no victim of another, or Stop
 //                  Fenced      the lease is over
 //                  Spawning    an Assignment with no Stop before it (all workers have ended, and
 //                              the rendezvous did not wait for this node's reports)
@@ -36,10 +36,11 @@
 //
 // A session is one stream of messages between the agent and the rendezvous. It may break and be
 // replaced at any time; the workers go on meanwhile. On each session the Supervisor first sends
-// Join, and then repeats the messages of its generation. So no message that decides the job's state
-// is lost if a session breaks. Lost are the messages that only inform: CheckpointDamaged,
-// Checkpointed, CannotSave, RestartTimed. Two exceptions: while Fenced, Join waits until the
-// workers are gone; with a verdict, no Join is sent, except in Leaving.
+// Join, and then repeats the messages of its generation. Two exceptions: while Fenced, Join waits
+// until the workers are gone; with a verdict, no Join is sent, except in Leaving. A session that
+// breaks may lose only CheckpointDamaged, Checkpointed, CannotSave and RestartTimed. Of these, only
+// Checkpointed can decide: the job saves (ddprun stop --save). Then the rendezvous asks again, and
+// the workers save again after their next step.
 //
 // A term names one takeover by one of several rendezvous; a later takeover has a higher term. With
 // several rendezvous, the Supervisor obeys the highest term that it has seen, and ignores messages
@@ -70,8 +71,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   explicit Supervisor(SupervisorOptions options);
 
   // Handles one event. An event that is not valid in the present state is ignored; the code has the
-  // reason. Exception: WorkerSpawned or SpawnFailed for a worker that does not exist ends the agent.
-  // If the fence time (FenceAt) has come by `now`, the workers are killed first.
+  // reason. Exception: WorkerSpawned or SpawnFailed for a worker that does not exist ends the
+  // agent. If the fence time (FenceAt) has come by `now`, the workers are killed first.
   void Step(const Event& event, TimePoint now);
 
   // The next action; nullopt: none. The owner performs it, and asks again until there is none. An
@@ -185,7 +186,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   // ---- the lease ----
 
   // True if a worker runs or may start at any moment, so the lease must be observed. False without
-  // leases, in Stopping with a verdict, and in Leaving after SIGKILL.
+  // leases, in Fenced (the workers are being killed), in Stopping with a verdict, and in Leaving
+  // after SIGKILL.
   bool NeedsLease() const;
   std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
   std::optional<TimePoint> GiveUpAt() const;

@@ -27,8 +27,8 @@ inline constexpr char kErrorSpawn[] = "spawn";
 bool IsVictim(const WorkerExited& exit);
 
 // Another program has the port on which the worker wanted to listen, usually MASTER_PORT. The next
-// generation has another port. The worker sent `ERROR=bind`. Or it sent no error kind, and its
-// error text or an exception of Python or C++ reports EADDRINUSE.
+// generation has another port, unless the job names one. The worker sent `ERROR=bind`. Or it sent
+// no error kind, and its error text or an exception of Python or C++ reports EADDRINUSE.
 bool IsTakenPort(const WorkerExited& exit);
 
 // If torch's store in an agent (docs/store.md) caused this failure: the reason, for people. The

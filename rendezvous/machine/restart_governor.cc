@@ -65,11 +65,11 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
   const bool taken_port = IsTakenPort(exit);
   // Before IsCrashLoop(): another program's port says nothing about the job.
   if (taken_port && ++so_far_.bind_retries <= kMaxBindRetries) {
-    return {true, {}, "MASTER_PORT was taken: trying another one, no restart is spent"};
+    return {true, {}, "MASTER_PORT was taken: the workers start again, no restart is spent"};
   }
+  if (!taken_port) so_far_.bind_retries = 0;
   const bool loops = IsCrashLoop(facts);
   if (IsMembershipChange(cause)) return OnMembershipChange(now);
-  if (!taken_port) so_far_.bind_retries = 0;
   if (IsUnreadableState(cause)) {
     return GiveUp("the state of the training cannot be read: see the root cause for what to do");
   }

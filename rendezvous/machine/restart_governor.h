@@ -45,7 +45,7 @@ struct GovernorRecord : CrashRecord {
 
 struct RestartPolicy {
   int max_restarts = 0;
-  std::optional<Duration> window;  // in which both limits count; nullopt: the whole job
+  std::optional<Duration> window;  // in which both limits count; nullopt: since the requeue
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
   // Generations that a lost node, or a node that left unplanned, may end; 0: no limit.
   int max_membership_changes = 0;
@@ -118,7 +118,7 @@ class RestartGovernor {
 
   Decision OnGenerationEnded(const Facts& facts, TimePoint now);
 
-  // Restarts that were granted and counted, in the whole job.
+  // Restarts that were granted and counted, under this requeue number.
   int restarts_used() const { return restarts_.total(); }
   // Restarts that would be granted at `now`.
   int restarts_left(TimePoint now) const;

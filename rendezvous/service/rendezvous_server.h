@@ -72,8 +72,8 @@ class RendezvousServer {
     // it.
     std::shared_ptr<Store> store{};
     // Not null: this rendezvous is one of several that share the store. Until Lead it has no job
-    // and takes only sessions that wait. After Lead it acts only while `validity` holds. Not owned;
-    // outlives the server.
+    // and takes only waiting sessions (AgentService: sessions of agents that wait for a leader).
+    // After Lead it acts only while `validity` holds. Not owned; outlives the server.
     const Validity* validity = nullptr;
     // The store has lost the right to write: the server acknowledges no agent any more, and must be
     // shut down. Called once, by a thread of the server; must not block. May be empty.
@@ -81,15 +81,15 @@ class RendezvousServer {
     // The key from which the secrets of generations are derived; "": a random key of this process.
     std::string secret_key{};
     // For one of several: which rendezvous leads; null: it is alone. Shutdown ends the Follow calls
-    // that the board serves.
+    // (agents that ask who leads) that the board serves.
     std::shared_ptr<LeaderBoard> board{};
   };
 
   // Calls Create and Serve. Returns when connections are accepted.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
 
-  // Listens and runs the loop. Does not accept connections yet, and does not start gRPC, because
-  // that takes longest. Errors: InvalidArgument for a malformed address, AlreadyExists if the
+  // Listens and runs the loop. Does not accept connections yet. Starting gRPC takes longest, so
+  // Serve does it. Errors: InvalidArgument for a malformed address, AlreadyExists if the
   // address is taken, PermissionDenied if this process must not use the port, Unavailable
   // otherwise. Each names the address and the reason. Also the errors of the store's Load. A job
   // whose record is invalid is left out, and logged.
@@ -98,8 +98,8 @@ class RendezvousServer {
   // Shutdown. Error: Unavailable.
   absl::Status Serve();
 
-  // For one of several: continues the jobs in the store, and serves them from now on. Once. Each
-  // member keeps its lease for at least `hold` + the job's lease, counted from the call.
+  // For one of several: continues the jobs in the store, and serves them from now on. Once. No
+  // node's lease ends earlier than `hold` + the job's lease after this call.
   // `restored`: agents may run jobs or generations that the store does not have, so no generation
   // forms during this time either. Blocks while the store is read. Errors are those of its Load;
   // after an error it may be called again.
@@ -135,7 +135,8 @@ class RendezvousServer {
   void CountRefusal(std::string_view reason, const std::string& detail);
 
   // Writes the queued messages of the jobs, ends every session, and returns when no thread of the
-  // server runs any more. Takes at most about one second, even if an agent does not read.
+  // server runs any more. Takes at most about one second, even if an agent does not
+  // read; longer only while munged does not answer (auth/munge.h).
   // Idempotent; not from the log callback.
   void Shutdown();
 

@@ -60,8 +60,13 @@ std::pair<std::string, std::string> Cookie(const std::string& secret, std::chron
                                      "; Secure; HttpOnly; SameSite=Strict")};
 }
 
-SharedAnswers::Answer Shared(std::optional<std::string> text) {
-  return text ? std::make_shared<const std::string>(*std::move(text)) : nullptr;
+SharedAnswers::Answer Shared(absl::StatusOr<std::string> text) {
+  if (!text.ok()) return text.status();
+  return std::make_shared<const std::string>(*std::move(text));
+}
+
+Response StatesAnswer(const SharedAnswers::Answer& json) {
+  return json.ok() ? JsonAnswer(**json) : ErrorAnswer(json.status());
 }
 
 JobLoop::AnswerCallback AnswerTo(std::shared_ptr<Responder> responder) {
@@ -121,7 +126,7 @@ PageService::PageService(Options options)
       states_(
           [this](const ViewKey& key, const SharedAnswers::Done& done) {
             feed_.Get(key,
-                      [done](std::optional<std::string> json) { done(Shared(std::move(json))); });
+                      [done](absl::StatusOr<std::string> json) { done(Shared(std::move(json))); });
           },
           &Now),
       metrics_(
@@ -304,18 +309,19 @@ void PageService::Session(Call& call) {
 
 void PageService::ShowMetrics(Call& call) {
   if (!options_.metrics) return call.responder->Send(ErrorAnswer(404, "there are no metrics"));
-  const bool accepted = metrics_.Get(call.Key(""), [responder = call.responder](
-                                                       const SharedAnswers::Answer& text) {
-    responder->Send(
-        {.status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = *text});
-  });
+  const bool accepted =
+      metrics_.Get(call.Key(""), [responder = call.responder](const SharedAnswers::Answer& text) {
+        responder->Send({.status = 200,
+                         .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                         .body = **text});
+      });
   if (!accepted) RefuseFull(call);
 }
 
 void PageService::Jobs(Call& call) {
   const bool accepted =
       states_.Get(call.Key(""), [responder = call.responder](const SharedAnswers::Answer& json) {
-        responder->Send(JsonAnswer(json == nullptr ? "{}" : *json));
+        responder->Send(StatesAnswer(json));
       });
   if (!accepted) RefuseFull(call);
 }
@@ -323,10 +329,10 @@ void PageService::Jobs(Call& call) {
 void PageService::Job(Call& call) {
   const std::string job = call.request.Query("job");
   if (!IsName(job, wire::kMaxJobBytes)) return RefuseName(call, "job");
-  const bool accepted = states_.Get(call.Key(job), [responder = call.responder](
-                                                       const SharedAnswers::Answer& json) {
-    responder->Send(json == nullptr ? ErrorAnswer(404, "there is no such job") : JsonAnswer(*json));
-  });
+  const bool accepted =
+      states_.Get(call.Key(job), [responder = call.responder](const SharedAnswers::Answer& json) {
+        responder->Send(StatesAnswer(json));
+      });
   if (!accepted) RefuseFull(call);
 }
 

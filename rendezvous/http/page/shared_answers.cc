@@ -9,7 +9,7 @@ namespace ddprun::http {
 
 struct SharedAnswers::State {
   struct Entry {
-    Answer answer;
+    Answer answer;      // OK unless in_making
     TimePoint until{};  // `answer` is fresh until then
     bool in_making = false;
     std::vector<Done> waiting;
@@ -27,7 +27,7 @@ struct SharedAnswers::State {
       entry.in_making = false;
       entry.answer = answer;
       entry.until = clock() + kFresh;
-      if (answer == nullptr) entries.erase(key);  // the number of unknown names is unbounded
+      if (!answer.ok()) entries.erase(key);  // the number of unknown names is unbounded
     }
     for (const Done& done : waiting) done(answer);
   }
@@ -50,13 +50,13 @@ SharedAnswers::SharedAnswers(Make make, std::function<TimePoint()> clock)
     : make_(std::move(make)), state_(std::make_shared<State>(std::move(clock))) {}
 
 bool SharedAnswers::Get(const ViewKey& key, Done done) {
-  Answer fresh;
+  std::shared_ptr<const std::string> fresh;
   {
     const std::lock_guard lock(state_->mutex);
     state_->DropOld(state_->clock());
     const auto found = state_->entries.find(key);
     if (found != state_->entries.end() && !found->second.in_making) {
-      fresh = found->second.answer;
+      fresh = *found->second.answer;
     } else {
       if (state_->waiting_count >= kMostWaiting) return false;
       State::Entry& entry = state_->entries[key];

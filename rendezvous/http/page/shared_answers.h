@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/http/page/view.h"
 
@@ -22,7 +23,8 @@ class SharedAnswers {
   static constexpr std::chrono::seconds kFresh{1};
   static constexpr std::size_t kMostWaiting = 256;
 
-  using Answer = std::shared_ptr<const std::string>;  // null: the job does not exist
+  // The text, never null. Or an error, which is not kept.
+  using Answer = absl::StatusOr<std::shared_ptr<const std::string>>;
   using Done = std::function<void(const Answer&)>;
   // Makes the answer for `key`, and calls `done` once, from any thread.
   using Make = std::function<void(const ViewKey& key, Done done)>;

@@ -34,12 +34,6 @@ std::string ShownLine(const EventLog::Line& line, bool redacted) {
   return Dump(RedactedLine(Json::parse(line.json, nullptr, false)), -1);
 }
 
-// While the rendezvous may not answer, viewers see no jobs.
-template <class Found>
-Found OrNone(absl::StatusOr<Found> found) {
-  return std::move(found).value_or(Found());
-}
-
 bool Sees(const ViewKey& key, const EventLog::Line& line) {
   return (key.owner.empty() || key.owner == line.owner) && (key.job.empty() || key.job == line.job);
 }
@@ -61,14 +55,15 @@ void StateFeed::Shutdown() {
 
 void StateFeed::Run(std::function<void()> task) { executor_.Post(std::move(task)); }
 
-void StateFeed::Get(ViewKey key, std::function<void(std::optional<std::string>)> done) {
+void StateFeed::Get(ViewKey key, std::function<void(absl::StatusOr<std::string>)> done) {
   Run([this, key = std::move(key), done = std::move(done)] {
     const auto watched = views_.find(key);
     if (watched != views_.end()) {
-      if (auto json = watched->second.view.FreshJson(Now())) return done(std::move(json));
+      if (auto json = watched->second.view.FreshJson(Now())) return done(*std::move(json));
     }
-    Make(key, [done](const Json& json) {
-      done(json.is_null() ? std::nullopt : std::optional(Dump(json, -1)));
+    Make(key, [done](const absl::StatusOr<Json>& json) {
+      if (!json.ok()) return done(json.status());
+      done(Dump(*json, -1));
     });
   });
 }
@@ -142,16 +137,18 @@ void StateFeed::Make(const ViewKey& key, Made made) {
     options_.loop->GetSummaries(
         key.owner,
         [this, key, made = std::move(made)](absl::StatusOr<std::vector<JobLoop::Summary>> found) {
-          Run([this, key, made, jobs = OrNone(std::move(found))]() mutable {
-            made(ListOf(key, &jobs));
+          Run([this, key, made, jobs = std::move(found)]() mutable {
+            if (!jobs.ok()) return made(jobs.status());
+            made(ListOf(key, &*jobs));
           });
         });
   } else {
     options_.loop->GetStatus(
         key.owner, key.job,
         [this, key, made = std::move(made)](absl::StatusOr<std::vector<JobStatus>> found) {
-          Run([this, key, made, jobs = OrNone(std::move(found))]() mutable {
-            made(JobOf(key, &jobs));
+          Run([this, key, made, jobs = std::move(found)]() mutable {
+            if (!jobs.ok()) return made(jobs.status());
+            made(JobOf(key, &*jobs));
           });
         });
   }
@@ -168,8 +165,8 @@ Json StateFeed::ListOf(const ViewKey& key, std::vector<JobLoop::Summary>* jobs) 
   return json;
 }
 
-Json StateFeed::JobOf(const ViewKey& key, std::vector<JobStatus>* jobs) {
-  if (jobs->empty()) return nullptr;
+absl::StatusOr<Json> StateFeed::JobOf(const ViewKey& key, std::vector<JobStatus>* jobs) {
+  if (jobs->empty()) return absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(key.job)));
   JobStatus& job = jobs->front();
   if (key.redacted) Redact(&job);
   return WholeJob(std::move(job), pasts_[key.job], {Now(), UnixMs()}, key.redacted);
@@ -177,23 +174,27 @@ Json StateFeed::JobOf(const ViewKey& key, std::vector<JobStatus>* jobs) {
 
 void StateFeed::Refresh(const ViewKey& key, View* view, TimePoint now) {
   view->SetAsked();
-  Make(key, [this, key, asked = now](const Json& json) { OnMade(key, json, Now() - asked); });
+  Make(key, [this, key, asked = now](const absl::StatusOr<Json>& json) {
+    OnMade(key, json, Now() - asked);
+  });
 }
 
-void StateFeed::OnMade(const ViewKey& key, const Json& json, Duration cost) {
+void StateFeed::OnMade(const ViewKey& key, const absl::StatusOr<Json>& json, Duration cost) {
   const auto found = views_.find(key);
   if (found == views_.end()) return;
   Watched& watched = found->second;
   const TimePoint now = Now();
-  if (!json.is_null()) {
-    watched.view.Take(key.job.empty() ? "jobs" : "job", json, cost, now);
+  if (json.ok()) {
+    watched.view.Take(key.job.empty() ? "jobs" : "job", *json, cost, now);
     AdmitNewcomers(key, watched.view.Fresh(now), &watched);
     return;
   }
   for (const Newcomer& newcomer : watched.newcomers) {
-    newcomer.responder->Send(ErrorAnswer(404, absl::StrCat("there is ", NoSuchJob(key.job))));
+    newcomer.responder->Send(ErrorAnswer(json.status()));
   }
-  watched.view.End(SseEvent("bye", R"({"text":"the rendezvous has forgotten the job"})"));
+  const std::string why = absl::IsNotFound(json.status()) ? "the rendezvous has forgotten the job"
+                                                          : std::string(json.status().message());
+  watched.view.End(SseEvent("bye", Dump(Json{{"text", why}}, -1)));
   views_.erase(found);
 }
 
@@ -228,7 +229,6 @@ void StateFeed::OnLine(const EventLog::Line& line) {
 }
 
 void StateFeed::TakeSample(const std::vector<JobLoop::Summary>& jobs) {
-  sampling_ = false;
   const TimePoint now = Now();
   for (auto& [name, past] : pasts_) ++past.absences;
   for (const auto& [job, nodes] : jobs) {
@@ -253,7 +253,10 @@ TimePoint StateFeed::Tick(TimePoint now) {
     sampling_ = true;
     next_sample_ = now + StepRates::kInterval;
     options_.loop->GetSummaries("", [this](absl::StatusOr<std::vector<JobLoop::Summary>> found) {
-      Run([this, jobs = OrNone(std::move(found))] { TakeSample(jobs); });
+      Run([this, jobs = std::move(found)] {
+        sampling_ = false;
+        if (jobs.ok()) TakeSample(*jobs);  // else the rendezvous may not answer now
+      });
     });
   }
   TimePoint next = std::min(next_turn_, sampling_ ? now + StepRates::kInterval : next_sample_);

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/http/access/viewer.h"
 #include "rendezvous/http/page/page_json.h"
@@ -53,13 +54,13 @@ class StateFeed {
   StateFeed(const StateFeed&) = delete;
   StateFeed& operator=(const StateFeed&) = delete;
 
-  // `done` gets the JSON, or nullopt for a job that the viewer may not see. Called on the feed's
-  // thread.
-  void Get(ViewKey key, std::function<void(std::optional<std::string>)> done);
+  // `done` gets the JSON. NotFound: the viewer may not see this job. Unavailable: the rendezvous
+  // may not answer now. Called on the feed's thread.
+  void Get(ViewKey key, std::function<void(absl::StatusOr<std::string>)> done);
 
   // Answers with server-sent events until the viewer leaves or reads too slowly, the session is
-  // over (`until`), the job is forgotten, or the feed ends. 404 for a job that the viewer may not
-  // see, 503 if there are too many viewers.
+  // over (`until`), the job is forgotten, the rendezvous may not answer, or the feed ends. 404 for
+  // a job that the viewer may not see, 503 if there are too many viewers or no answer is possible.
   void Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> responder);
 
   // Runs `task` on the feed's thread: for answers that take a while to make.
@@ -81,8 +82,8 @@ class StateFeed {
    private:
     StateFeed* const feed_;
   };
-  // Receives the JSON of the JobLoop's answer; null: there is no such job.
-  using Made = std::function<void(const nlohmann::ordered_json& json)>;
+  // Receives the JSON of the JobLoop's answer, or its error.
+  using Made = std::function<void(const absl::StatusOr<nlohmann::ordered_json>& json)>;
   // A viewer who waits for the first version of a view.
   struct Newcomer {
     SessionEnd until;
@@ -95,14 +96,15 @@ class StateFeed {
   };
 
   void Make(const ViewKey& key, Made made);
-  // Both consume `jobs`. JobOf returns null if there is no such job.
+  // Both consume `jobs`.
   nlohmann::ordered_json ListOf(const ViewKey& key, std::vector<JobLoop::Summary>* jobs);
-  nlohmann::ordered_json JobOf(const ViewKey& key, std::vector<JobStatus>* jobs);
+  absl::StatusOr<nlohmann::ordered_json> JobOf(const ViewKey& key, std::vector<JobStatus>* jobs);
   // `state`: the first version that the newcomers get.
   void AdmitNewcomers(const ViewKey& key, const Stream::Piece& state, Watched* watched);
   std::string HistoryOf(const ViewKey& key) const;
   void Refresh(const ViewKey& key, View* view, TimePoint now);
-  void OnMade(const ViewKey& key, const nlohmann::ordered_json& json, Duration cost);
+  void OnMade(const ViewKey& key, const absl::StatusOr<nlohmann::ordered_json>& json,
+              Duration cost);
   void ReadLog();
   void OnLine(const EventLog::Line& line);
   void TakeSample(const std::vector<JobLoop::Summary>& jobs);

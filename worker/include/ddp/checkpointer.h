@@ -101,14 +101,14 @@ struct CheckpointerOptions {
   // broadcast of rank 0's buffers.
   //
   // Must be the same on all ranks. The exchange is a collective, in the constructor of
-  // ddp::OptimizerStep (optimizer_step.h: the program makes one around its optimizer's step).
+  // ddp::OptimizerStep (context.h: the program makes one around its optimizer's step).
   // Without an OptimizerStep the exchange is in Checkpointer::step(). If the optimizer calls
   // forward and backward in its own step (LBFGS), there is a second exchange, in
-  // Checkpointer::step(). In these two cases (no OptimizerStep, LBFGS) a node may be lost between
-  // backward and Checkpointer::step(). Then the random generators of its ranks (and rank 0's
-  // buffers) may come from the last snapshot that Checkpointer::step() made, as with `false`. The
-  // first step of a program that does not call load_latest() is also exchanged in
-  // Checkpointer::step().
+  // Checkpointer::step(). These two cases (no OptimizerStep, LBFGS) are not fully protected: if a
+  // node is lost between backward and Checkpointer::step(), the random generators of its ranks come
+  // from the last snapshot that Checkpointer::step() made, as with `false`. If it is rank 0's node,
+  // so do rank 0's buffers. The first step of a program that does not call load_latest() is also
+  // exchanged in Checkpointer::step().
   bool share_each_step = false;
 
   // For a program that only loads, for example while a training uses the folder. The Checkpointer

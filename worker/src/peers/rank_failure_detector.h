@@ -17,9 +17,9 @@
 //              BYE                       rank 0 is about to end well
 //              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
 //
-// With a secret, both ends prove that they know it: each answers a random number of the other end.
-// Rank 0's number is the token. A rank sends HELLO once. With a secret, rank 0 refuses a second
-// HELLO for the same rank.
+// With a secret, both ends prove that they know it: each gets a random number from the other end,
+// and sends back a proof made from this number and the secret. Rank 0's number is the token. A rank
+// sends HELLO once. With a secret, rank 0 refuses a second HELLO for the same rank.
 //
 // Lines end in \n and have at most kMaxPeerLine bytes. Longer text is cut.
 #ifndef DDPRUN_WORKER_SRC_PEERS_RANK_FAILURE_DETECTOR_H_

@@ -150,7 +150,7 @@ class CheckpointSearch {
   void Restart();
 
   // The files that cannot be loaded and were found since the last Restart(), each with the reason.
-  // Includes files that earlier searches have set aside (renamed).
+  // Includes files that earlier searches have set aside (renamed), except if IsForOneStep().
   const std::vector<std::string>& rejected() const { return rejected_; }
 
  private:
@@ -161,7 +161,8 @@ class CheckpointSearch {
     std::string reason;
   };
 
-  // True: the search is for one step, or for none. No older file of the search can prove that a
+  // True: the search is for one step; or, with highest_step < 0, it opens no file and only checks
+  // that the folders can be listed. No older file of the search can prove that a
   // file with EIO is damaged, so such a file counts as not found.
   bool IsForOneStep() const { return lowest_step_ > 0 || highest_step_ < 0; }
   void List();

@@ -364,6 +364,21 @@ TEST_F(PageServiceTest, AViewerHearsHistoryStateAndWhatHappensNext) {
   EXPECT_THAT(viewer.heard(), HasSubstr("event: line\n"));
 }
 
+// Red if an error of the JobLoop is taken for a list without jobs.
+TEST_F(PageServiceTest, AJobOfARendezvousThatMayNotAnswerIsNotForgotten) {
+  Joined("ours", 1, 1, "ann");
+  const std::string ann = SignIn("ann");
+  HttpClient viewer(port());
+  viewer.Say(Get("/api/events?job=ours", ann));
+  ASSERT_TRUE(viewer.HearUntil("event: job\n"));
+  loop_->Shutdown();
+  ASSERT_TRUE(viewer.HearUntil("event: bye\ndata: {\"text\":\"the rendezvous is shutting down\"}"));
+  for (const char* const path : {"/api/jobs", "/api/job?job=ours", "/api/events?job=ours"}) {
+    // Another request may have had a fresh answer.
+    EXPECT_THAT(Ask(port(), Get(path, ann)), StartsWith("HTTP/1.1 503 ")) << path;
+  }
+}
+
 TEST_F(PageServiceTest, ANeighbourHearsOfNoHost) {
   const auto agent = Joined("ours", 17, 1, "ann");
   ASSERT_TRUE(agent->WaitFor<Assignment>());

@@ -14,11 +14,11 @@ using namespace std::chrono_literals;
 
 class SharedAnswersTest : public testing::Test {
  protected:
-  // Returns the answer: "?" if there is none yet, "none" for a null answer.
+  // Returns the answer: "?" if there is none yet, "none" for an error.
   std::string Ask(const ViewKey& key) {
     const auto heard = std::make_shared<std::string>("?");
     accepted_ = answers_.Get(key, [heard](const SharedAnswers::Answer& answer) {
-      *heard = answer == nullptr ? "none" : *answer;
+      *heard = answer.ok() ? **answer : "none";
     });
     heard_.push_back(heard);
     return *heard;
@@ -75,7 +75,7 @@ TEST_F(SharedAnswersTest, OnlySoManyWait) {
 
 TEST_F(SharedAnswersTest, WhatIsNotThereIsAskedForAgain) {
   Ask({"ann", "nobodys"});
-  made_[0].second(nullptr);
+  made_[0].second(absl::NotFoundError("none"));
   EXPECT_EQ(*heard_[0], "none");
   EXPECT_EQ(Ask({"ann", "nobodys"}), "?");
   EXPECT_EQ(made_.size(), 2u);
