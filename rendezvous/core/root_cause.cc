@@ -343,6 +343,7 @@ int ExitCodeOf(const RootCause& cause) {
   if (IsUnreadableState(cause)) return kExitStateUnreadable;
   switch (cause.kind) {
     case RootCause::Kind::kWorkerFailed:
+      if (cause.failure.exit.error_kind == control::kErrorFolder) return control::kExitFolder;
       return cause.failure.exit.status.ShellCode();
     case RootCause::Kind::kWorkerLeftEarly:
       return cause.victims.empty() ? 1 : cause.victims.front().exit.status.ShellCode();

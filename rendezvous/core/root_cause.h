@@ -129,7 +129,7 @@ bool IsMembershipChange(const RootCause& cause);
 
 // The job's exit code if this cause ends the job. A worker that failed: its code, or 128 + signal.
 // A worker that left early: the code of its first victim. A hang: 134, like SIGABRT. A node: 69. An
-// unreadable state: 66.
+// unreadable state: 66. A checkpoint folder of another training: 77.
 int ExitCodeOf(const RootCause& cause);
 
 // The name for programs: "worker_failed".

@@ -289,6 +289,14 @@ TEST(DescribeTest, SaysThatTheSizesOfACollectiveDoNotMatch) {
             "different sizes");
 }
 
+TEST(FolderOfAnotherTrainingTest, EndsTheJobWith77AlsoIfAPythonWorkerEndsWith1) {
+  RootCause cause;
+  cause.failure.exit.status = ExitStatus{1, 0, false};
+  cause.failure.exit.error_kind = control::kErrorFolder;
+  EXPECT_TRUE(IsPermanent(cause));
+  EXPECT_EQ(ExitCodeOf(cause), 77);
+}
+
 TEST(UnreadableStateTest, EndsTheJobWithItsOwnCode) {
   RootCause cause;
   cause.failure.exit.status = ExitStatus{1, 0, false};
