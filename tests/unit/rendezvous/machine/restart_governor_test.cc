@@ -235,6 +235,17 @@ TEST_F(RestartGovernorTest, ATakenPortCostsNothingFiveTimes) {
   EXPECT_FALSE(End(&governor, false, ExitedWith(1, "bind")).restart);
 }
 
+// Red if only a worker's failure ends the row.
+TEST_F(RestartGovernorTest, ALostNodeEndsTheRowOfTakenPorts) {
+  RestartGovernor governor(Policy(0), 1);
+  RootCause lost;
+  lost.kind = RootCause::Kind::kNodeLost;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(End(&governor, false, ExitedWith(1, "bind")).restart) << i;
+    EXPECT_TRUE(End(&governor, true, lost).restart);
+  }
+}
+
 // Red if IsCrashLoop() counts a taken port as a crash without a step.
 TEST_F(RestartGovernorTest, ATakenPortIsNoCrashOfALoop) {
   RestartGovernor governor(Policy(100), 1);
