@@ -10,7 +10,8 @@ namespace ddp::internal {
 
 State StateOf(const FoundState& found);
 
-// Throws CheckpointError if the step is negative, or if a user text is not UTF-8.
+// Adds all entries except the step. Throws CheckpointError if the step is negative, or if a user
+// text is not UTF-8.
 void AddPlace(const State& state, int world_size, Metadata* metadata);
 
 }  // namespace ddp::internal
