@@ -1,4 +1,4 @@
-// The places in memory for a rank's own state. Other ranks read them when the rank is dead or has
+// The places in memory for a rank's own state, which other ranks read when the rank is dead or has
 // left. RankSlots keeps the memory in a file. Pure code: no file, no lock.
 //
 // A rank writes the place of step k before it enters the last collective of step k, and uses three
