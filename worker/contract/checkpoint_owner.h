@@ -8,12 +8,12 @@
 // Two trainings can reach the same folder: a node that was cut off may continue to train beside its
 // successor, or a user may start a second training there by mistake. Therefore the Checkpointers of
 // both libraries lock the owner file while they add or remove a checkpoint. Under the lock they
-// check that they still own the folder. Without DDPRUN_RUN_ID (no agent, or an older rendezvous)
-// nobody owns a folder.
+// check that they still own the folder. Without DDPRUN_JOB_RUN_ID (no agent, or an older
+// rendezvous) nobody owns a folder.
 //
 // Rank 0 claims the folder before it searches for a state. While it owns the folder, it updates the
 // time of the file every 10 s (worker/src/storage/folder_owner.h). If a lower requeue number of the
-// same job owns the folder, an agent claims the folder before the agent looks for states there. It
+// same job owns the folder, an agent claims the folder before it looks for states there. The agent
 // writes state=released, so that rank 0 can take the folder at once.
 //
 // Earlier versions write and read only the first line.
@@ -55,7 +55,7 @@ struct CheckpointOwner {
   // The fields below stand in the second line. No value contains a space. "": unknown.
   std::string run{};  // DDPRUN_JOB_RUN_ID; "": claimed by an agent or an older version
   std::string host{};
-  std::int64_t pid = 0;   // process id of rank 0
+  std::int64_t pid = 0;   // process id of rank 0; 0: unknown
   std::string started{};  // when that process started, in clock ticks since its machine booted
   std::string machine{};  // where `pid` is valid: boot id and PID namespace
   std::string slurm{};    // SLURM_JOB_ID
@@ -149,7 +149,7 @@ class OwnerFile {
     if (!fd_.valid()) Fail("open");
   }
 
-  // Waits for the lock for at most `limit`. Succeeds at once on a file system without locks.
+  // Waits for the lock for at most `limit`, then throws. No effect on a file system without locks.
   void Lock(std::chrono::milliseconds limit) {
     const auto until = std::chrono::steady_clock::now() + limit;
     while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {

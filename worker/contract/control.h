@@ -23,7 +23,7 @@
 
 namespace ddprun::control {
 
-// The kernel cuts a longer packet to this size. The agent refuses such a packet.
+// The agent refuses a longer packet, and closes its connection.
 inline constexpr std::size_t kMaxPacketBytes = 8192;
 
 // Worker → agent.
@@ -32,8 +32,8 @@ inline constexpr char kStep[] = "STEP";              // STEP=n: training step n 
 inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: durable on disk
 // CHECKPOINT_FAILED=step count reason: that checkpoint was not written; training continues. `count`
 // is the number of failures of the sending Checkpointer so far, so the next message makes up for a
-// lost one. The agent adds 1 for a count that is not higher than the one before: it comes from
-// another Checkpointer of the worker.
+// lost one. The agent adds 1 for a count that is not higher than the worker's highest count: it
+// comes from another Checkpointer of the worker.
 inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 // CHECKPOINT_DAMAGED=step text: that checkpoint is damaged. The worker tries an older one.
 inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";
@@ -56,7 +56,7 @@ inline constexpr char kSaves[] = "SAVES";
 // store at this other address. Any process of the job may send this.
 inline constexpr char kStore[] = "STORE";
 // STRAGGLER=rank time others host: the other ranks wait for that rank. In each step it takes `time`
-// µs until its first gradients are ready; other ranks take `others` µs. Sent again after each
+// µs until its first gradients are ready; other ranks take `others` µs. Sent again after each slow
 // window of steps (100 by default). STRAGGLER=rank: the rank is no longer a straggler.
 inline constexpr char kStraggler[] = "STRAGGLER";
 // COMPARES=1, from rank 0: this worker compares the step times of all ranks. It will send STRAGGLER
@@ -91,7 +91,7 @@ inline constexpr char kForked[] = "FORKED";
 // STEP. A phase ends with the next PHASE, with READY or with the first STEP.
 // PHASE=init: ddp::init() has begun.
 inline constexpr char kPhaseInit[] = "init";
-// PHASE=restore: ddp::Checkpointer has begun to search for a state and to load it.
+// PHASE=restore: a Checkpointer has begun to search for a state and to load it.
 // PHASE=first_step: the state is loaded, or there is none.
 inline constexpr char kPhaseRestore[] = "restore";
 inline constexpr char kPhaseFirstStep[] = "first_step";
@@ -103,10 +103,10 @@ inline bool IsPhaseOfTheLibrary(std::string_view name) {
   return name == kPhaseInit || name == kPhaseRestore || name == kPhaseFirstStep;
 }
 
-// Agent → worker. The agent sends only to workers that have sent something. SAVE=1: a planned stop
-// is coming; make a checkpoint. The agent sends SAVE only to a worker that has sent READY,
+// Agent → worker. The agent sends only to workers that have sent something.
+// SAVE=1: a planned stop is coming; make a checkpoint. Sent only to a worker that has sent READY,
 // SNAPSHOT, CHECKPOINT, CHECKPOINT_FAILED, CHECKPOINT_DAMAGED, STRAGGLER, ERROR or a phase of the
-// library: other workers need not listen. A worker that cannot save (SAVES=0) gets no SAVE.
+// library: other workers need not listen. Not sent to a worker that cannot save (SAVES=0).
 inline constexpr char kSave[] = "SAVE";
 // PROGRESS=version, the answer to READY or PROGRESS=1, comes with one descriptor (SCM_RIGHTS). The
 // descriptor is the worker's progress page: a memfd that nobody can resize. A worker that knows
@@ -132,10 +132,10 @@ inline constexpr char kErrorCollective[] = "collective";
 inline constexpr char kErrorBind[] = "bind";  // another process has MASTER_PORT
 // A file of tensors could not be written or read, or does not fit the model (ddp::CheckpointError).
 inline constexpr char kErrorCheckpoint[] = "checkpoint";
-// Another training owns the checkpoint folder. The rendezvous does not restart the job. A worker of
-// the C++ library exits with kExitFolder.
+// Another training owns the checkpoint folder. The rendezvous does not restart the job. ddp::run()
+// then exits with kExitFolder, and ddprun with the same code.
 inline constexpr char kErrorFolder[] = "folder";
-inline constexpr int kExitFolder = 77;  // then ddprun itself also exits with 77
+inline constexpr int kExitFolder = 77;
 // A state exists and cannot be loaded. The job ends without an automatic restart.
 inline constexpr char kErrorState[] = "state";
 

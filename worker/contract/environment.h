@@ -3,8 +3,8 @@
 // docs/worker-environment.md, and the manual page ddprun-worker(7), which is generated from
 // kVariables.
 //
-// The first group has all variables of torchrun, so programs written for torchrun find what they
-// expect. Sources: torch/distributed/elastic/agent/server/local_elastic_agent.py, and the section
+// The first group has torchrun's variables, so programs written for torchrun find what they expect.
+// Sources: torch/distributed/elastic/agent/server/local_elastic_agent.py, and the section
 // "Environment Variables" of torchrun's documentation. The second group is ddprun's own.
 //
 // Standard library only: the launcher writes these names and the worker library reads them.
@@ -48,10 +48,10 @@ inline constexpr char kAskForSecret[] = "ask";  // the value of DDPRUN_PEER_SECR
 inline constexpr char kStandby[] = "DDPRUN_STANDBY";
 
 // DDPRUN_RESTORE_*: the state with which this generation begins; every rank gets the same values.
-// If no agent knows a state, these variables are not set, and rank 0 loads the newest state that it
-// finds. A state is identified by its step, and by the requeue number and generation in which it
-// was made (checkpoint_file.h). With the tier "none" only the step and the tier are set, and
-// perhaps DDPRUN_RESTORE_UNSEEN.
+// If no agent has reported a state, these variables are not set (except with --start-anew), and the
+// ranks load the newest state that rank 0 finds. A state is identified by its step, and by the
+// requeue number and generation in which it was made (checkpoint_file.h). With the tier "none" only
+// the step and the tier are set, and perhaps DDPRUN_RESTORE_UNSEEN.
 inline constexpr char kRestoreStep[] = "DDPRUN_RESTORE_STEP";
 inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";
 inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";
@@ -77,7 +77,7 @@ struct Variable {
   const char* name;
   Scope scope;
   const char* what;      // for users: at least one sentence
-  const char* key = "";  // the key in a job file; "": only ddprun sets the variable
+  const char* key = "";  // the key in a job file to use instead; "": ddprun names none
 };
 
 // All variables above. A worker gets them only from its agent. The agent first removes them from

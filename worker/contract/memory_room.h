@@ -1,6 +1,7 @@
 // How many bytes can still be written to a file system in memory. The result is the free space of
 // the file system, or less if the memory limit of a cgroup (version 2) that contains this process
-// leaves less. The reason: a cgroup counts such files as memory.
+// leaves less: a cgroup counts such files as memory. The cgroup at the root of this process's
+// cgroup namespace does not count. In a container that is usually the container's own cgroup.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_

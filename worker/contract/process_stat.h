@@ -28,7 +28,7 @@ namespace ddprun {
 
 // Of a process, or of one thread.
 struct ProcessStat {
-  std::string name;  // of the program, at most 15 bytes, any characters
+  std::string name;  // at most 15 bytes, any characters
   char state = '?';  // R, S, D, T, Z, ... of proc(5)
   pid_t parent = 0;
   unsigned int flags = 0;     // PF_ flags of the kernel
@@ -65,7 +65,7 @@ inline std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
   return stat;
 }
 
-// nullopt: no such process or thread.
+// nullopt: no such process or thread (errno ENOENT or ESRCH), or the file cannot be read.
 inline std::optional<ProcessStat> ReadStatFile(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return std::nullopt;
@@ -79,8 +79,8 @@ inline std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
   return ReadStatFile("/proc/" + std::to_string(pid) + "/stat");
 }
 
-// Whether the process is exiting. Also true for a zombie. False if there is no such process. Reads
-// one small file for each thread.
+// Whether the process is exiting. Also true for a zombie. False if there is no such process, or if
+// one of its threads cannot be looked at. Reads one small file for each thread.
 inline bool IsExiting(pid_t pid) {
   constexpr unsigned int kExiting = 0x4;  // PF_EXITING of Linux's include/linux/sched.h
   const std::string folder = "/proc/" + std::to_string(pid) + "/task";

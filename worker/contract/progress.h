@@ -69,8 +69,8 @@ inline const char* ToString(ProgressOperation operation) {
 }
 
 struct ProgressCollective {
-  // Counted within its group, from 1. The n-th collective of a group is the same on all ranks. 0:
-  // none yet.
+  // Counted within its group, from 1. In a correct program the n-th collective of a group is the
+  // same on all ranks. 0: none yet.
   std::uint64_t number = 0;
   ProgressOperation operation = ProgressOperation::kOther;
   std::uint64_t bytes = 0;  // that this rank contributes
@@ -100,8 +100,8 @@ struct ProgressGroup {
   }
 };
 
-// How often a phase has begun since the worker started. If the count changed between two readings,
-// the phase occurred, however short it was.
+// How often a phase has begun. If the count changed between two readings, the phase occurred,
+// however short it was.
 struct ProgressBegun {
   ProgressPhase phase = ProgressPhase::kStart;
   std::string name{};  // no control characters

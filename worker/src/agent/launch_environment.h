@@ -23,7 +23,7 @@ struct LaunchEnvironment {
   bool agent_hosts_store = false;
 };
 
-// Returns the value of a variable, or null. It is std::getenv outside of tests.
+// Returns the value of a variable, or null. Outside of tests it is LaunchVariable() or std::getenv.
 using Getenv = std::function<const char*(const char* name)>;
 
 // If RANK and WORLD_SIZE are both missing, this is a job of one process. Otherwise throws

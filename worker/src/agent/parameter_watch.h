@@ -13,7 +13,8 @@ namespace ddp::internal {
 // parameters change. In any other program they may change at any time after the gradients were
 // averaged.
 //
-// Any thread. Only the order of calls on the training thread matters.
+// Any thread may call GradientsAreAveraged(), averages() and whole(). Only the training thread
+// calls the other functions.
 class ParameterWatch {
  public:
   // The object of this process.
@@ -42,7 +43,7 @@ class ParameterWatch {
   // Call it when training begins, because the model may be a new one.
   void Forget() { whole_ = false; }
 
-  // How often gradients were averaged. The same on all ranks at the same place of the program.
+  // How often gradients were averaged in this process. Grows equally on all ranks.
   std::uint64_t averages() const { return averages_; }
   // False: some parameters may already be those of the next step.
   bool whole() const { return whole_; }

@@ -27,11 +27,11 @@ using ddprun::ProgressPhase;
 // callers need not know whether there is an agent. Any thread, unless a function says otherwise.
 //
 // The phase is the phase of the innermost Scope. Outside of all scopes it is the stage of the
-// training (SetStage()), with one exception. Within a step, the phase is kData from the time when
-// the sampler gives out a batch until the program uses the batch.
+// training (SetStage()), with one exception. In the stages kFirstStep and kStep, the phase is kData
+// from AwaitData() to DataIsThere().
 class Progress {
  public:
-  // If this variable is "off", nothing is reported. For measuring the cost.
+  // If this variable is "off", this class reports nothing. For measuring its cost.
   static constexpr char kSwitch[] = "DDP_PROGRESS_PAGE";
 
   // The object of this process. Never destroyed, because collectives may complete until the process
@@ -62,8 +62,8 @@ class Progress {
   // Counts a move (a sign of progress) of any kind.
   void Move();
 
-  // AwaitData: the sampler has given out a batch. DataIsThere: the batch has arrived. Both are
-  // cheap if nothing changes.
+  // AwaitData: the sampler has given out the indices of a batch. DataIsThere: the program uses the
+  // batch. Both are cheap if nothing changes.
   void AwaitData();
   void DataIsThere();
 

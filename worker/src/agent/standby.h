@@ -17,7 +17,7 @@ bool IsStandby();
 // files. Earlier output stays in the standby's files, including the buffers of stdio and iostreams.
 //
 // Ends the process with exit code 0 if the agent goes away meanwhile. Throws std::runtime_error if
-// there is no agent, or if the agent's GO is malformed.
+// there is no agent, or if this process cannot take over what comes with GO=1.
 //
 // Meanwhile no other thread may write to stdout or stderr, or change the environment. A thread that
 // reads the environment gets old or new values.

@@ -8,7 +8,7 @@ namespace ddp::internal {
 // of a job step, also to workers. This SIGTERM is a warning, after which the agent asks for a
 // checkpoint; a dead worker cannot make one. After this call a SIGTERM from the process `agent`
 // still ends this process; any other SIGTERM is ignored. The call changes nothing if the program
-// handles or ignores SIGTERM. Call it once.
+// handles or ignores SIGTERM. Only the first call has an effect.
 void LeaveStraySigtermTo(int agent);
 
 }  // namespace ddp::internal

@@ -18,13 +18,12 @@ void MakeSnapshotWriter(int rank, std::optional<std::int64_t> keep_step,
                         std::optional<SnapshotWriter>* writer);
 
 // Makes the snapshot, unless the node has one of that step or a later step. Returns when the
-// snapshot is complete. Never throws: a failure is a warning, and training then continues from an
-// older state.
+// snapshot is complete. Never throws: after a failure the node has only an older state.
 //
-// Local rank 0 passes its writer in `*writer`, and already holds the lock of the node's folder
-// (`turn`). On any other rank `*writer` is null. Such a rank waits a short time for the lock. If it
-// gets the lock, local rank 0 is dead or has left. If the node still lacks the snapshot then, the
-// rank makes a writer and the snapshot.
+// Local rank 0 passes its writer in `*writer`, and already has the turn. On any other rank
+// `*writer` is empty. Such a rank waits a short time for the turn. If it gets the turn, local rank
+// 0 is dead or has left. If the node still lacks the snapshot then, the rank makes a writer and the
+// snapshot.
 void MakeEndSnapshot(LiveState::State state, int rank, SnapshotTurn* turn,
                      std::optional<SnapshotWriter>* writer);
 

@@ -4,11 +4,11 @@
 // When the process leaves, every rank is in the middle of the next step. Parameters and optimizer
 // state are still those of the finished step, unless ParameterWatch says otherwise. The random
 // generator and the buffers may have changed already. Therefore each rank writes its generator and
-// buffers to the node's memory (RankSlots) before it averages a bucket of gradients. They do not
-// change again in that step. A rank finishes a step only after all ranks have averaged the
-// gradients of that step. So when any rank has finished a step, all ranks have written their
-// generators and buffers for it. With StepShare each process also has the generators of all ranks
-// and the buffers of rank 0, so it needs no file of another rank.
+// buffers to the node's memory (RankSlots) before it averages a bucket of gradients. After the last
+// bucket they do not change again in that step. A rank finishes a step only after all ranks have
+// begun to average its last bucket. So when any rank has finished a step, all ranks have written
+// their generators and buffers for it. With StepShare each process also has the generators of all
+// ranks and the buffers of rank 0, so it needs no file of another rank.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 
@@ -33,7 +33,7 @@ namespace ddp::internal {
 // Only the training thread uses it. It keeps references to the program's tensors, not copies.
 class LiveState {
  public:
-  // True if this process runs in place and trains on the CPU. The same on all ranks.
+  // True if this process can leave its generation and trains on the CPU. The same on all ranks.
   static bool IsFor(const Context& ctx);
 
   // `folder` is DDPRUN_SNAPSHOT_DIR. `ctx` must outlive this object.

@@ -1,4 +1,4 @@
-// Reports each checkpoint and snapshot to the agent: its step, and how long it took.
+// Reports checkpoints, failed checkpoints and snapshots to the agent.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
 

@@ -10,7 +10,7 @@ namespace ddp::internal {
 
 State StateOf(const FoundState& found);
 
-// Throws CheckpointError if the step is negative, or if a user text is not UTF-8.
+// Does not add the step. Throws CheckpointError if it is negative, or a user text is not UTF-8.
 void AddPlace(const State& state, int world_size, Metadata* metadata);
 
 }  // namespace ddp::internal

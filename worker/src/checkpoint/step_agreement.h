@@ -1,5 +1,5 @@
-// Lets the ranks agree on values without waiting. At the end of a step each rank gives its values.
-// At the end of the next step it gets the maximum over all ranks.
+// Lets the ranks agree on values, usually without waiting. At the end of a step each rank gives its
+// values. At the end of the next step it gets the maximum over all ranks.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_STEP_AGREEMENT_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_STEP_AGREEMENT_H_
 

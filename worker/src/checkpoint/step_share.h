@@ -42,8 +42,8 @@ class StepShare {
   void Begin(const torch::nn::Module& module);
   // Call it when a step is finished. Returns the result of this step. Exchanges it now if no
   // OptimizerStep has done so, or if gradients were averaged after that exchange. In the second
-  // case another forward pass has changed generators and buffers (LBFGS calls forward in its step).
-  // A collective.
+  // case another forward pass may have changed generators and buffers (LBFGS calls forward in its
+  // step). A collective.
   SharedStep Finish(const torch::nn::Module& module);
 
  private:

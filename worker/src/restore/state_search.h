@@ -72,12 +72,11 @@ class StateSearch {
   // Call it if the last state does not match its hashes.
   void SetAside(const std::string& reason);
 
-  // Call it if some bytes of the last state could not be read. Puts the state off: the search
-  // continues with the next state.
+  // Call it if some bytes of the last state could not be read: CheckpointSearch::PutOff().
   void PutOff(const UnavailableError& error);
 
   // Call it for a provisional state when all ranks have read it completely. False: a newer file
-  // that was put off is readable now; call Next() again.
+  // that was put off may be good; call Next() again.
   bool Accept();
 
   // After Next() returned nullopt: the states that cannot be loaded, each with the reason.
@@ -86,8 +85,8 @@ class StateSearch {
  private:
   bool Leads() const { return ctx_.rank() == where_.source; }
   void ListFolders();
-  // For AskNodes(). If this node has no complete file, returns its damaged files. Null on the
-  // source.
+  // For AskNodes(). Returns this node's damaged files if it has no complete file; with
+  // counts_whole_files, returns its complete file if it has one. Null on the source.
   nlohmann::json LookForDamaged();
   // Calls `look` on the source and on each node's local rank 0, until none of them has to wait.
   // Returns the answer of each rank.

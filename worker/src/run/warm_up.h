@@ -7,7 +7,7 @@
 namespace ddp::internal {
 
 // Does what libtorch does at the first use. Changes nothing that a program can see, including
-// random numbers. With Options::warm_device it also makes the CUDA context of LOCAL_RANK's GPU.
+// random numbers. With Options::warm_device it also makes the CUDA context of the worker's GPU.
 // Never throws: if there is an error, the worker will meet it again and report it.
 void WarmUp(const Options& options);
 

@@ -12,12 +12,13 @@
 
 namespace ddp::internal {
 
-// Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`. Counts
-// become int64 tensors without dimensions. Other tensors share storage with the optimizer. Throws
+// Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`. Numbers
+// become tensors without dimensions. Other tensors share storage with the optimizer. Throws
 // CheckpointError unless the optimizer is SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS.
 std::vector<NamedTensor> ExportOptimizerState(const torch::optim::Optimizer& optimizer);
 
-// Says why the state does not fit `optimizer`. "": it fits. Compares names, shapes and dtypes.
+// Says why the state does not fit `optimizer`. "": it fits. Compares names, shapes and dtypes (for
+// LBFGS: names and numbers of elements).
 std::string OptimizerStateMismatch(const torch::optim::Optimizer& optimizer,
                                    const std::map<std::string, torch::Tensor>& state);
 

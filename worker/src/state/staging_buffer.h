@@ -19,9 +19,9 @@ class StagingBuffer {
   StagingBuffer& operator=(const StagingBuffer&) = delete;
 
   // Returns at least `bytes` of touched memory, aligned for every dtype. Reuses the memory of the
-  // last call if it is large enough. Otherwise it allocates new memory, and the old contents are
-  // lost. `pinned`: a GPU can copy to the memory without the CPU. Throws CheckpointError if there
-  // is not enough memory.
+  // last call if it is large enough and `pinned` is the same. Otherwise it allocates new memory,
+  // and the old contents are lost. `pinned`: a GPU can copy to the memory without the CPU. Throws
+  // CheckpointError if there is not enough memory.
   std::byte* Reserve(std::size_t bytes, bool pinned);
 
  private:

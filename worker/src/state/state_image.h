@@ -35,8 +35,8 @@ class StateImage {
   // memory, in the order of a file. The caller adds step and metadata.
   //
   // With has_gpu_tensors() the memory must be pinned, and the GPU may still copy when this returns.
-  // The GPU copies after its earlier work and before any later work. Only CheckpointImage::await
-  // waits for the end of the copy.
+  // The GPU copies after the earlier work of its current stream and before that stream's later
+  // work. Only CheckpointImage::await waits for the end of the copy.
   CheckpointImage CopyTo(std::byte* memory) const;
 
   // CopyTo for memory that is not pinned. The GPU copies to `pinned` (also bytes() bytes), and

@@ -19,11 +19,12 @@ using Texts = std::map<std::string, std::string>;
 using TensorMap = std::map<std::string, torch::Tensor>;
 
 // All tensors of the module (prefix `model.`) and of the optimizer's state (prefix `optim.`). They
-// share storage with the originals. Throws CheckpointError if the optimizer's state cannot be read.
+// share storage with the originals, except the optimizer's counts and numbers. Throws
+// CheckpointError if the optimizer's state cannot be read.
 std::vector<NamedTensor> TensorsOf(const CheckpointParts& parts);
 
 // Returns the module's buffers in `tensors`, which is the result of TensorsOf(parts). On ranks
-// other than 0, replaces them in `tensors` by copies, which will receive rank 0's values.
+// other than 0, replaces them in `tensors` by new ones, which will receive rank 0's values.
 std::vector<torch::Tensor> BuffersAmong(const CheckpointParts& parts,
                                         std::vector<NamedTensor>* tensors, int rank);
 

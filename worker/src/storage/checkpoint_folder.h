@@ -10,7 +10,7 @@
 //   - Checkpoints of lower steps than the checkpoint just saved, if they belong to its run or to
 //     the run from whose state this run continued (lineage.h). Only their header and length are
 //     checked, so a file with a wrong tensor hash can be removed, too.
-//   - Files that killed writers left.
+//   - Temporary files that killed writers left, or to which nobody has written for a day.
 //   - This run's damaged files that were renamed (set_aside.h), except the two of the highest
 //     steps.
 // Other files are never removed:
@@ -18,7 +18,7 @@
 //   - a file whose header or length is wrong,
 //   - a file of an unknown format version,
 //   - a file of any other training, or of an older version that names no run,
-//   - a file that another process is writing (unless nobody has written to it for a day).
+//   - a temporary file that another process is writing.
 // Only the run that made a file may replace it.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
@@ -51,7 +51,7 @@ struct Retention {
 struct CheckpointImage {
   std::int64_t step = 0;
   std::vector<TensorBytes> tensors;  // the maker of the image owns the bytes
-  Metadata metadata;                 // everything except hashes, version and step
+  Metadata metadata;                 // everything except hashes, format version and step
   // If not null, call it before you read the bytes. It waits until a GPU has copied them. False: a
   // rank was lost, so the bytes are not valid; training reports the loss.
   std::function<bool()> await = nullptr;
@@ -63,7 +63,7 @@ void Warn(int rank, const std::string& text);
 // Returns the path of the durable file. If it throws CheckpointError, there is no new file, and the
 // older files are unchanged. One exception: if only the sync of the folder fails, the new file is
 // there, but a power loss may undo its rename. It also throws if `owner`, the owner of this folder,
-// refuses, or if a file of another run has the name. `image.metadata` must name this run.
+// refuses, or if a file of that name is not of this run. `image.metadata` must name this run.
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image, FolderOwner* owner);
 
 struct StepFile {
@@ -162,8 +162,8 @@ class CheckpointSearch {
   };
 
   // True: the search is for one step; or, with highest_step < 0, it opens no file and only checks
-  // that the folders can be listed. No older file of the search can prove that a
-  // file with EIO is damaged, so such a file counts as not found.
+  // that the folders can be listed. No older file of the search can prove that a file with EIO is
+  // damaged, so such a file counts as not found.
   bool IsForOneStep() const { return lowest_step_ > 0 || highest_step_ < 0; }
   void List();
   bool Open(const StepFile& file);

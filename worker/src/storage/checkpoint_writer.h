@@ -26,7 +26,7 @@ namespace ddp::internal {
 class CheckpointWriter {
  public:
   struct Events {
-    // `took`: from the end of the checkpoint before, or from Start() if there was none to wait for.
+    // `took`: the time since Start(), without its wait for the checkpoint before.
     std::function<void(std::int64_t step, const std::string& path, std::chrono::nanoseconds took)>
         durable;
     // `failures` is the number of failures so far, including this one.
@@ -55,7 +55,7 @@ class CheckpointWriter {
   bool busy() const;  // a checkpoint is unfinished
   void Wait();        // waits until busy() is false
 
-  // Reports a save that failed before the writer could write anything.
+  // Reports a failed save, and counts it.
   void Fail(std::int64_t step, const std::string& reason);
   void CountSkipped();
 

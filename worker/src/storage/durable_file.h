@@ -1,4 +1,4 @@
-// Writes files atomically: after any crash a file is complete or does not exist. Any thread.
+// Writes files atomically: after a crash the file is whole, the old one, or missing. Any thread.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_DURABLE_FILE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_DURABLE_FILE_H_
 
@@ -11,9 +11,9 @@
 namespace ddp::internal {
 
 // Writes `pieces` in order to directory/name: under a temporary name, then fsync, rename, fsync of
-// the directory. Creates the directory if it is missing, and syncs its entry in the parent.
-// Replaces a file of that name. If it fails, throws ddp::CheckpointError with path and reason, and
-// removes the temporary file, so that a full disk gets its space back.
+// the directory. Creates the directory if it is missing (MakeDirectory). Replaces a file of that
+// name. If it fails, throws ddp::CheckpointError with path and reason, and removes the temporary
+// file, so that a full disk gets its space back.
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces);
 

@@ -27,7 +27,7 @@
 
 namespace ddp::internal {
 
-// The identity of this process. nullopt: no launcher gave one, so folders need no claim.
+// The identity of this process. nullopt: the environment names no run, so folders need no claim.
 std::optional<ddprun::CheckpointOwner> OwnerOfProcess(const Getenv& getenv);
 
 // Another training, a later generation or a later requeue number owns the folder. The text names

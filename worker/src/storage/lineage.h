@@ -17,7 +17,7 @@ namespace ddp::internal {
 class Lineage {
  public:
   // The lineage of this process's run. The run is DDPRUN_JOB_RUN_ID, or a random id of this process
-  // alone if no launcher gave one.
+  // alone if that is not set.
   static Lineage OfProcess(const Getenv& getenv);
   // The lineage in the metadata of a file. If an older version wrote the file, there is no run.
   static Lineage Of(const Metadata& metadata);

@@ -9,7 +9,7 @@
 
 namespace ddp::internal {
 
-// The bytes of a rank's random generator and buffers. The rank stores them in RankPlaces.
+// The bytes of a rank's random generator and buffers. The rank stores them in RankSlots.
 struct OwnState {
   std::string generator;
   std::string buffers;
@@ -25,8 +25,8 @@ struct LeftGenerator {
   bool was_here = false;  // the rank has stored something here in this generation
 };
 
-// Returns the generators of all ranks at a step. For a rank of this node: the generator that it has
-// stored here. For a rank of another node: its generator in `older`, because the newer one is on
+// Returns a generator for each rank. For a rank of this node: the generator that it has stored here
+// for the step. For a rank of another node: its generator in `older`, because the newer one is on
 // that node. nullopt: a generator is unknown. Either `older` has none (""), or a rank of this node
 // has not stored that step.
 std::optional<std::vector<std::string>> GeneratorsAtStep(

@@ -1,4 +1,4 @@
-// Describes this process in text that another process can check, later or on another host.
+// Describes a process, so that a later process of this machine can check whether it has ended.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_PROCESS_IDENTITY_H_
 #define DDPRUN_WORKER_SRC_STORAGE_PROCESS_IDENTITY_H_
 

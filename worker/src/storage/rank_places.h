@@ -1,5 +1,5 @@
-// The places in memory for a rank's own state. Other ranks read them when the rank is dead.
-// RankSlots keeps the memory in a file. Pure code: no file, no lock.
+// The places in memory for a rank's own state, which other ranks read when the rank is dead or has
+// left. RankSlots keeps the memory in a file. Pure code: no file, no lock.
 //
 // A rank writes the place of step k before it enters the last collective of step k, and uses three
 // places in turn. Three are enough. Let k be the last step that the slowest rank has finished. No
@@ -58,8 +58,8 @@ class RankPlaces {
 
   // The bytes that were put for that step. nullopt: they are not complete, or not there.
   std::optional<std::string> Find(const StampedStep& step) const;
-  // True if something was put for any step of that generation. Only the rank's newest generation
-  // here can be found.
+  // True if one of the three places in turn is of that generation. An unused place counts as one of
+  // generation 0.
   bool HasAnyOf(std::int64_t generation) const;
 
  private:

@@ -26,14 +26,14 @@ class RankSlots {
   RankSlots(const RankSlots&) = delete;
   RankSlots& operator=(const RankSlots&) = delete;
 
-  // Writes the place of this step. If `bytes` do not fit, replaces the file; the other places are
-  // lost. Throws CheckpointError.
+  // Writes the place of this step. If the file has a wrong size for `bytes`, replaces the file; the
+  // other places are lost. Throws CheckpointError.
   void Put(const StampedStep& step, std::string_view bytes);
   // Call it before the first Put(), when training begins with `state`: calls RankPlaces::Keep() if
   // the rank has a file. Throws CheckpointError.
   void Keep(const StampedStep& state);
 
-  // How another rank reads the file of a rank.
+  // How a process reads the file of any rank.
   class View {
    public:
     View(const std::string& folder, int rank);
@@ -43,7 +43,7 @@ class RankSlots {
 
     // The bytes of that step, if complete.
     std::optional<std::string> Find(const StampedStep& step) const;
-    // True if the rank has stored a step of that generation, so it was on this node then.
+    // RankPlaces::HasAnyOf(). True: the rank was on this node in that generation.
     bool HasAnyOf(std::int64_t generation) const;
 
    private:

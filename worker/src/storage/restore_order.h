@@ -25,8 +25,8 @@ struct RestoreOrder {
 
   // True if a file on the source may be loaded. This is the ordered state or, if that is damaged,
   // an older state that no later generation made (a later generation continued from another state).
-  // If the maker is unknown (for example because the agent could not read the state), all older
-  // files are allowed.
+  // If the maker is unknown (for example because the agent could not read the state), all files are
+  // allowed, except if IsFromBefore().
   bool Allows(const Getenv& getenv, const Metadata& metadata) const;
 };
 
@@ -42,21 +42,21 @@ std::optional<RestoreOrder> ReadUnseen(const Getenv& getenv, int world_size);
 // launcher does not know.
 bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order);
 
-// DDPRUN_ANEW: true if states from before this run are neither loaded nor removed.
+// DDPRUN_ANEW: true if states from before this job are neither loaded nor removed.
 bool BeginsAnew(const Getenv& getenv);
 
 // True if a scheduler has started the job again. It then continues from its own files.
 bool IsRequeued(const Getenv& getenv);
 
-// True if training begins anew and another run made the state, so this run must not load it. False
-// in a requeued job: it continues from its own files, which may be of an earlier run.
+// True if training begins anew and another run made the state, so this run must not load it. Always
+// false in a requeued job: it continues from its own files, which may be of an earlier run.
 bool IsFromBefore(const Getenv& getenv, const Metadata& metadata);
 
 // DDPRUN_STATE_TIMEOUT_MS, or 2 minutes: how long to retry a state that cannot be read now. Throws
 // ConfigError.
 std::chrono::milliseconds StateTimeout(const Getenv& getenv);
 
-// Adds to a state's metadata which run and generation made it, as far as known
+// Adds to a state's metadata which job, requeue number and generation made it, if they are known
 // (worker/contract/checkpoint_file.h).
 void AddMaker(const Getenv& getenv, Metadata* metadata);
 

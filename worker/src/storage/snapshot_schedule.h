@@ -22,8 +22,8 @@ class SnapshotSchedule {
 
   // Call it after each step. `time` does not include the snapshot.
   void StepTook(Duration time);
-  // The newest snapshot stopped training for `stall`, and kept another thread busy for
-  // `background`.
+  // The newest snapshot stopped training for `stall`. The last finished one kept another thread
+  // busy for `background`.
   void SnapshotTook(Duration stall, Duration background);
 
   // Number of steps from one snapshot to the next; at least 1. Call it after StepTook(). Without
@@ -34,7 +34,7 @@ class SnapshotSchedule {
   const std::int64_t every_steps_;
   const Duration every_;
   Duration step_{0};  // mean; older steps weigh less
-  Duration cost_{0};  // of the newest snapshot
+  Duration cost_{0};  // of a snapshot
 };
 
 }  // namespace ddp::internal

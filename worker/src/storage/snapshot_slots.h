@@ -1,5 +1,5 @@
 // Two slots for snapshots of a training, in a folder in memory (DDPRUN_SNAPSHOT_DIR). While one
-// slot is written, the other holds a complete snapshot.
+// slot is written, the other holds the newest complete snapshot, if there is one.
 //
 // A slot is a file in the format of a checkpoint. While it is complete, it has a checkpoint's name:
 // step-<number>.safetensors. From the first write until it is complete again, its name is
@@ -25,16 +25,15 @@ class SnapshotSlots {
  public:
   // `keep_step` is the step from which this process resumed. The snapshot of that step is not
   // overwritten until a newer one exists, because the launcher relies on it. If another node had
-  // that snapshot, the newest older snapshot of this node is kept. The constructor takes over the
-  // files that it finds, and does not throw for unusable ones.
+  // that snapshot, the newest older snapshot of this node is kept. The constructor reuses or
+  // removes the other files that it finds, and never throws for unusable ones.
   SnapshotSlots(std::string folder, std::optional<std::int64_t> keep_step);
   ~SnapshotSlots();
   SnapshotSlots(const SnapshotSlots&) = delete;
   SnapshotSlots& operator=(const SnapshotSlots&) = delete;
 
   // Allocates and touches the memory for two states of `bytes` bytes. The snapshot that must be
-  // kept stays. If there is not enough memory, throws CheckpointError, which names the available
-  // memory.
+  // kept stays as it is. Throws CheckpointError if there is not enough memory.
   void Prepare(std::size_t bytes);
 
   // True if Begin() need not allocate.

@@ -27,10 +27,10 @@ class SnapshotTurn {
   void In(std::string folder) { folder_ = std::move(folder); }
 
   // Waits for the turn for at most `patience`. False: another process has it, there is no folder,
-  // or the folder has no room for the file.
+  // or the file with the word cannot be made.
   bool Take(std::chrono::milliseconds patience);
 
-  // The step of the newest complete snapshot.
+  // The step of the newest complete snapshot in the folder. nullopt: none.
   std::optional<std::int64_t> NewestStep() const;
 
  private:

@@ -35,14 +35,14 @@ class SnapshotWriter {
   // True if the memory is allocated and no snapshot is unfinished.
   bool ready() const { return usable_ && prepared_ && thread_.idle(); }
 
-  // Returns the memory for a snapshot. Null: not available. Call it only if ready().
+  // Returns the memory for a snapshot. Null: not available. Call it only while ready().
   std::byte* Begin(std::size_t bytes);
   // Hashes and publishes the written bytes, on the writer's thread.
   void Publish(CheckpointImage image);
   // Waits until all work is done.
   void Wait() { thread_.Wait(); }
 
-  // The cost of the last snapshot: CPU time of the writer's thread, plus the time of a GPU's copy.
+  // Cost of the last finished snapshot: CPU time of the writer's thread, and time of a GPU's copy.
   std::chrono::nanoseconds background_time() const;
   // Step of the newest complete snapshot. -1: none.
   std::int64_t newest_step() const { return newest_step_; }
