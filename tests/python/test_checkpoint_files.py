@@ -23,7 +23,7 @@ sys.path.insert(0, str(SOURCES))
 import torch  # noqa: E402
 
 import ddprun  # noqa: E402
-from _ddprun_state import durable_file, folder, owner, plan, process  # noqa: E402
+from _ddprun_state import durable_file, folder, memory_room, owner, plan, process  # noqa: E402
 from _ddprun_state import safetensors, search, snapshots, xxh3, xxh3_torch  # noqa: E402
 from _ddprun_state.errors import DamagedError, FormatError, UnavailableError  # noqa: E402
 from _ddprun_state.image import Staging  # noqa: E402
@@ -528,6 +528,28 @@ class SnapshotTest(TemporaryFolder):
         for step in (1, 1, 2):
             self.publish(slots, step)
         self.assertEqual(self.names(), [folder.checkpoint_name(1), folder.checkpoint_name(2)])
+
+    def test_the_room_is_what_the_limits_of_the_cgroups_leave(self):
+        """Break: end the loop before the root, which is a container's own cgroup."""
+        def limit(group, **files):
+            os.makedirs(os.path.join(self.folder, "cgroups", group), exist_ok=True)
+            for name, text in files.items():
+                path = os.path.join(self.folder, "cgroups", group, "memory." + name)
+                pathlib.Path(path).write_text(text)
+
+        def room():
+            return memory_room.memory_room(self.folder, os.path.join(self.folder, "cgroups"),
+                                           os.path.join(self.folder, "self"))
+
+        own = pathlib.Path(self.folder, "self")
+        own.write_text("0::/\n")
+        limit("", max="7000\n", current="6500\n")
+        self.assertEqual(room(), 500)
+        limit("", stat="anon 1\ninactive_file 2500\n")
+        self.assertEqual(room(), 3000)
+        own.write_text("0::/a/b\n")
+        limit("a", max="9\n", current="4\n")
+        self.assertEqual(room(), 5)
 
     def test_what_does_not_fit_is_refused_with_the_sizes(self):
         slots = snapshots.SnapshotSlots(self.folder, None)

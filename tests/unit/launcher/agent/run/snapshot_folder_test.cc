@@ -143,6 +143,20 @@ TEST_F(SnapshotFolderTest, RoomIsTheLeastThatAnyLimitAboveLeaves) {
   EXPECT_EQ(SnapshotRoom(place_), 0u);
 }
 
+TEST_F(SnapshotFolderTest, CachedFilesThatTheKernelFreesFirstLeaveRoom) {
+  std::ofstream(place_.self_cgroup) << "0::/job\n";
+  Limit("/job", "7000", "6500");
+  std::ofstream(place_.cgroups + "/job/memory.stat") << "anon 3000\ninactive_file 2500\n";
+  EXPECT_EQ(SnapshotRoom(place_), 3000u);
+}
+
+// Red if the loop ends before the root.
+TEST_F(SnapshotFolderTest, AContainersOwnCgroupIsTheRootOfItsNamespace) {
+  std::ofstream(place_.self_cgroup) << "0::/\n";
+  Limit("/", "7000", "6500");
+  EXPECT_EQ(SnapshotRoom(place_), 500u);
+}
+
 TEST_F(SnapshotFolderTest, WithoutRoomThereIsNoneAndTheReasonHasTheNumbers) {
   std::ofstream(place_.self_cgroup) << "0::/job\n";
   Limit("/job", "104857600", "94371840");
