@@ -33,9 +33,9 @@ class AbortableDevice final : public gloo::transport::Device {
   void Connected();
 
   // Ends the collectives over this device: every current and later wait throws gloo::IoException.
-  // Then shuts the connections down, so that the other ranks fail too. Does not wait. May be called
-  // again. Before Connected(), also ends the waits for a connection. Newer versions of Gloo connect
-  // all pairs at once; there such a wait ends with its timeout.
+  // Then shuts the connections down, so that the other ranks fail too. Does not wait for other
+  // ranks. May be called again. Before Connected(), also ends the waits for a connection. Newer
+  // versions of Gloo connect all pairs at once; there such a wait ends with its timeout.
   //
   // If this library was built with the headers of another Gloo than libtorch's (without
   // DDPRUN_GLOO_FITS), Abort() only shuts the connections down.
