@@ -1,5 +1,5 @@
 // Hides the relevant differences between versions of libtorch. The code detects each difference
-// from the installed headers, never from a version number. Tested versions: 1.13, 2.6, 2.14.
+// from the installed headers, never from a version number. Tested versions: 1.13, 2.6, 2.11, 2.14.
 #ifndef DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 #define DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 

@@ -1,10 +1,10 @@
 // A Gloo device whose collectives can be ended at any moment.
 //
-// Gloo itself cannot end them. Closing a connection (gloo::transport::Pair::close) wakes no waiting
-// thread. When a connection ends, Gloo wakes only threads whose message has not begun to travel. A
-// thread whose message is partly sent or received sleeps until the timeout of the collective. So
-// this device stands between c10d and Gloo's own device, knows all buffers, and wakes every waiting
-// thread.
+// Gloo itself cannot end them. Closing a connection (gloo::transport::Pair::close) wakes no thread
+// in a collective. When a connection ends, Gloo wakes only threads whose message has not begun to
+// travel. A thread whose message is partly sent or received sleeps until the timeout of the
+// collective. So this device stands between c10d and Gloo's own device, knows all buffers, and
+// wakes every waiting thread.
 #ifndef DDPRUN_WORKER_SRC_GROUP_ABORTABLE_DEVICE_H_
 #define DDPRUN_WORKER_SRC_GROUP_ABORTABLE_DEVICE_H_
 
