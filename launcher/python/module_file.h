@@ -13,8 +13,8 @@ namespace ddprun {
 // later ddprun recognizes a file that ddprun wrote and nobody edited.
 std::string PythonModuleFile(absl::string_view module, absl::string_view version);
 
-// Why a ddprun of this version must not replace a file with this content: "it is not one that
-// ddprun has written". "": it is an unedited file of this or an older version, and can be replaced.
+// Why a ddprun of this version must not replace a file with this content, for example "it was
+// edited since ddprun wrote it". "": it is an unedited file of this or an older version.
 std::string WhyNotReplaced(absl::string_view content, absl::string_view version);
 
 }  // namespace ddprun

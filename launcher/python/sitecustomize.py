@@ -1,10 +1,11 @@
 # ddprun puts the folder of this file in front of a worker's PYTHONPATH, so Python runs this file
 # when it starts. The file restores the user's environment and sys.path, and imports the user's own
-# sitecustomize, if there is one. Two things stay: the folder with the module `ddprun` is the last
-# one on sys.path, and faulthandler handles signal 61.
+# sitecustomize, if there is one. What stays: the folder with the module `ddprun` is the last one on
+# sys.path; faulthandler handles signal 61; with --auto-step or --store agent, an import hook.
 #
-# Every Python worker runs this file first. So it imports only modules that Python has already
-# loaded, or that are built in. It also runs under Python 2, but does not add the module there.
+# Every Python worker runs this file first. So besides these hooks it imports only modules that
+# Python has already loaded, or that are built in. It also runs under Python 2, but adds no module
+# there.
 import os
 import sys
 

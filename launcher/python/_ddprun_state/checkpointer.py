@@ -31,9 +31,10 @@ class Checkpointer:
     (--checkpoint-dir). If that is not set, or `directory` is "", states are only kept in memory.
 
     step() writes a checkpoint file every `save_every` steps (0: never), and whenever ddprun
-    requests one (a preemption, `ddprun stop --save`). The newest `keep_last` files of this run
-    stay, and all files whose step is a multiple of `keep_every` (0: none). `when_busy` is "wait"
-    or "skip": what a save does if the previous one is unfinished.
+    requests one (a preemption, `ddprun stop --save`). A save removes old files of this run and of
+    the run from which this run continues. The newest `keep_last` of these files stay, and those
+    whose step is a multiple of `keep_every` (0: none). `when_busy` is "wait" or "skip": what a save does
+    if the previous one is unfinished.
 
     Under ddprun, step() also makes snapshots in the memory of each node: every `snapshot_every`
     steps; if that is 0, every `snapshot_interval` seconds; if both are 0, as often as they cost
@@ -108,7 +109,8 @@ class Checkpointer:
         If ddprun knows a state, it gives the ranks a restore plan: the state to load may come from
         the node of any rank, from memory or disk. The first call follows that plan. Without a
         plan the state is the newest file in rank 0's directory. Raises StateUnreadableError if a
-        state exists and cannot be loaded, and AgreedError if it does not fit the training.
+        state exists and cannot be loaded, AgreedError if it does not fit the training, and
+        FolderTakenError if the directory belongs to another training.
         """
         agent.phase("restore")
         self._writer.wait()

@@ -239,7 +239,7 @@ class Recorder:
 
     def _slot_of(self, group):
         """Returns the place of a group on the page. It is the number that torch has given to the
-        group, which is the same on all ranks. None: the group has no number, or a higher one."""
+        group, which is the same on all ranks. None: the group has no number, or one above 7."""
         c10d = sys.modules["torch.distributed.distributed_c10d"]
         default = c10d._get_default_group()
         if group is None or group is default:

@@ -34,8 +34,8 @@ class DamagedError(FormatError):
 
 
 class UnavailableError(FormatError):
-    """The system cannot open or read the file, which may be intact. `code`: the errno. `offset`
-    and `size`: of the bytes that could not be read; 0 if the file could not be opened."""
+    """The system cannot open or read the file, which may be intact, or cannot list the folder.
+    `code`: the errno. `offset` and `size`: of the bytes that could not be read; otherwise 0."""
 
     def __init__(self, text, code, offset=0, size=0):
         super().__init__(text)

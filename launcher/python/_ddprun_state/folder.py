@@ -80,8 +80,7 @@ def _check_replaceable(path, lineage):
 
 def save_checkpoint(folder, image, owner, lineage):
     """Writes a checkpoint, and returns its path when it is on disk. If it raises CheckpointError,
-    there is no new file, and older ones are unchanged. `image`: an Image. `owner`: a
-    FolderOwner."""
+    files of other steps are unchanged. `image`: an Image. `owner`: a FolderOwner."""
     header = build_header(image.tensors, image.metadata)
     durable_file.remove_abandoned(folder, _PREFIX)  # first: they may take the space that it needs
 

@@ -17,7 +17,7 @@ class Image:
 
 class Staging:
     """Memory for one copy of a state. It is used again for the next copy, because the first access
-    to new memory costs far more than the copy. It is pinned if the model is on a GPU."""
+    to new memory costs far more than the copy. The memory for tensors on a GPU is pinned."""
 
     def __init__(self):
         self._held = {}

@@ -3,8 +3,8 @@
 Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`, as in the
 C++ library. Counts become int64 tensors and other numbers float64 tensors, both without
 dimensions. The tensors of a list have the names `<field>.0` and so on. The metadata entry
-`optim_kinds`, a JSON object, has the Python type of each field. Files of the C++ library do not
-have this entry and do not need it.
+`optim_kinds`, a JSON object, has the Python types of fields that the C++ library does not know.
+Files of the C++ library do not have this entry and do not need it.
 """
 import collections
 import json
@@ -53,8 +53,8 @@ def _tensors_of(name, kind, value):
 
 
 def export_state(optimizer):
-    """Returns ([(name, tensor)], metadata). The tensors share memory with those of the optimizer.
-    Raises CheckpointError for values that a file cannot hold."""
+    """Returns ([(name, tensor)], metadata). Tensors of the optimizer are not copied; numbers become
+    new tensors. Raises CheckpointError for values that a file cannot hold."""
     tensors, kinds = [], {}
     for index, parameter in enumerate(parameters_of(optimizer)):
         for name, value in optimizer.state.get(parameter, {}).items():

@@ -189,8 +189,8 @@ class FolderOwner:
 
     def try_claim(self):
         """Claims the folder for this process. Returns False if the folder's owner may still live:
-        call it again after LOOK_S. The first time, it also says so on stderr. Raises
-        FolderTaken."""
+        call it again after LOOK_S. The first time, it also says so on stderr. Raises FolderTaken;
+        or CheckpointError if the owner file cannot be opened or locked."""
         if self._own is None or self._claimed:
             return True
         make_folder(self._folder)

@@ -32,8 +32,8 @@ class Parts:
         return {name: value.detach() for name, value in state.items()}
 
     def tensors(self):
-        """Returns [(name, tensor)]. The tensors share memory with the parts. Raises
-        CheckpointError."""
+        """Returns [(name, tensor)]. Tensors of the parts are not copied; numbers become new
+        tensors. Raises CheckpointError."""
         tensors = [(_MODEL + name, tensor) for name, tensor in self._model_tensors().items()]
         tensors += [(_OPTIMIZER + name, tensor.detach()) for name, tensor
                     in optimizer_state.export_state(self.optimizer)[0]]

@@ -1,9 +1,9 @@
 """Converts the state of a learning rate scheduler to texts and back.
 
 `lr_steps` is the number of its steps, as in the C++ library. `lr_python`, a JSON object, has the
-other values of a Python scheduler. Some values JSON cannot hold, or would change: functions,
-tuples, keys that are not text. They are not saved: the program must set them again. If the
-scheduler changes the momenta of the parameter groups, `lr_momentum` has them.
+scheduler's state_dict(). Some values JSON cannot hold, or would change: functions, tuples, keys
+that are not text. They are not saved: the program must set them again. If the scheduler changes
+the momenta of the parameter groups (`cycle_momentum`), `lr_momentum` has them.
 """
 import json
 

@@ -15,8 +15,8 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class CheckpointSearch:
-    """Runs on the source. Visits the files of some folders, highest step first. A file that cannot
-    be read is not damaged. It ends the search, because it may be newer than the remaining files.
+    """Visits the files of some folders of this node, highest step first. A file that cannot be
+    read is not damaged. It ends the search, because it may be newer than the remaining files.
     There is one exception: EIO, which a disk always returns for a lost block. A file with EIO is
     put off: the search goes on with older files. If it still gives EIO after an older file of
     its folder was read completely, it counts as damaged. It is never renamed."""
@@ -123,7 +123,7 @@ class CheckpointSearch:
 
     def accept(self):
         """Call it when the last file was read completely. Tries again to read the failed bytes of
-        the files that were put off. Returns False if one of these files is not damaged: then
+        the files that were put off. Returns False if one of these files may be undamaged: then
         next() must be called again."""
         good = self.file.path
         for _, path, error in self._put_off:
@@ -189,7 +189,8 @@ def _raise_with_path(path, error):
 
 
 class WhereToLook:
-    """Where the source looks. The other ranks use only `source`, and list their own `folders`."""
+    """Where to look. Each rank has its own `folders`. `allows` counts only on the source. All other
+    values are the same on all ranks."""
 
     def __init__(self, folders, patience_s, run):
         self.source = 0
@@ -334,7 +335,7 @@ class StateSearch:
 
     def accept(self):
         """Call it if the last state is provisional and all ranks have read it completely. Returns
-        False if a newer state that was put off is not damaged: then call next() again."""
+        False if a newer state that was put off may be undamaged: then call next() again."""
         accepted = self._files.accept() if self._leads else None
         return self._ranks.broadcast_object(accepted, self._where.source)
 

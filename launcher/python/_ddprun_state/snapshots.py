@@ -53,8 +53,8 @@ class SnapshotSlots:
                 os.unlink(path)
 
     def check_room(self, size):
-        """Raises CheckpointError if there is no room for two states of `size` bytes. The text has
-        the amount that is missing."""
+        """Raises CheckpointError if there is no room for two states of `size` bytes. The text says
+        how much is needed, and how much there is."""
         needed = _SPARE_BYTES
         for path in self._paths:
             there = os.stat(path).st_blocks * 512 if os.path.exists(path) else 0

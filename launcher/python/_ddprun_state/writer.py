@@ -26,7 +26,7 @@ class SaveStatus:
 
 
 class CheckpointWriter:
-    """Only rank 0 uses it."""
+    """Only rank 0 saves with it."""
 
     def __init__(self, directory, keep_last, keep_every, owner):
         self._directory, self._owner = directory, owner

@@ -7,8 +7,8 @@
 
 namespace ddp::internal {
 
-// After this call the C library keeps freed memory for later allocations, and asks the kernel for
-// huge pages for the first 256 MiB of it. False: the C library behaves as before.
+// After this call the C library keeps freed memory for later allocations. This call also asks the
+// kernel for huge pages for the next 256 MiB that malloc gives out. False: nothing has changed.
 //
 // Each training step frees its activations and gradients, and the next step allocates the same
 // sizes. If malloc returns the memory to the kernel, the process must fault it in again page by

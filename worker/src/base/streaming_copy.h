@@ -7,9 +7,9 @@
 namespace ddp::internal {
 
 // Like std::memcpy, but does not read the destination first. An ordinary write first reads that
-// memory into the cache: a third of all memory traffic for a state of many GB. This copy avoids the
-// read if the CPU can (x86-64). The C library avoids it only for pieces larger than the cache. When
-// the function returns, other threads see the copy.
+// memory into the cache. For a state of many GB this read is a third of all memory traffic. This
+// copy avoids it if the CPU can (x86-64). The C library avoids it only for pieces larger than the
+// cache. When the function returns, other threads see the copy.
 void StreamingCopy(void* to, const void* from, std::size_t size);
 
 }  // namespace ddp::internal

@@ -36,14 +36,14 @@ std::string LocalAddressTowards(const std::string& host);
 ddprun::UniqueFd ListenEverywhere(int* port);
 
 // Connects to `port` of `host`. Tries each address of the host for at most 2 s. If the network does
-// not answer, tries again until `patience` is over; if the host refuses, fails at once. Throws
-// std::runtime_error with host and port.
+// not answer or has no route, tries again until `patience` is over; if the host refuses, fails at
+// once. Throws std::runtime_error with host and port.
 ddprun::UniqueFd ConnectTo(const std::string& host, std::string_view port,
                            std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
 // Makes the kernel notice within 11 s that the peer's host has lost power or network, even on an
 // idle connection. While sent data is not acknowledged, the kernel's limit for retransmission
-// applies instead: up to 15 minutes.
+// applies instead: about 15 minutes.
 void KeepAlive(int socket);
 
 // A random token of 128 bits, in hex. A listener recognizes its peers by the token. Throws

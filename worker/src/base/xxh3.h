@@ -1,5 +1,5 @@
 // The hash XXH3-64, computed by libxxhash. It uses the best instructions of the CPU (AVX2, AVX-512)
-// and is three times as fast as code for any x86-64. Any thread.
+// and is three times as fast as code that runs on every x86-64 CPU. Any thread.
 #ifndef DDPRUN_WORKER_SRC_BASE_XXH3_H_
 #define DDPRUN_WORKER_SRC_BASE_XXH3_H_
 

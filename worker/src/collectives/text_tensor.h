@@ -1,4 +1,4 @@
-// Converts text to a tensor of bytes, which both NCCL and Gloo can send.
+// Converts between text and a tensor of bytes, which both NCCL and Gloo can send.
 #ifndef DDPRUN_WORKER_SRC_COLLECTIVES_TEXT_TENSOR_H_
 #define DDPRUN_WORKER_SRC_COLLECTIVES_TEXT_TENSOR_H_
 

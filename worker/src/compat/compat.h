@@ -1,5 +1,5 @@
 // Hides the relevant differences between versions of libtorch. The code detects each difference
-// from the installed headers, never from a version number. Tested versions: 1.13, 2.6, 2.14.
+// from the installed headers, never from a version number. Tested versions: 1.13, 2.6, 2.11, 2.14.
 #ifndef DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 #define DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 
@@ -260,9 +260,9 @@ auto MakeNode(Arguments&&... arguments) {
   }
 }
 
-// libtorch has two ways to switch autocast. 1.13 has functions for CUDA only. 2.x deprecates them
-// in favour of one function for every device. If that function is missing, the compiler finds the
-// one below.
+// libtorch has two ways to switch autocast. 1.13 has separate functions for each kind of
+// device. 2.x deprecates them in favour of one function for every device. If that function is
+// missing, the compiler finds the one below.
 namespace missing_autocast {
 struct Missing {};
 template <typename... Arguments>

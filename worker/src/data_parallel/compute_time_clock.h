@@ -26,8 +26,9 @@ class ComputeTimeClock {
   explicit ComputeTimeClock(c10::Device device);
 
   // Call it when the communication of a step has ended and the next step begins. Returns the time
-  // of one step. On the CPU this is the step that ended. On a GPU it is an earlier step, so that no
-  // thread waits for the GPU. nullopt: that step was not measured completely.
+  // of one step. On the CPU this is the step that ended. On a GPU it is an earlier step, because
+  // the thread would have to wait for the GPU to read the newest one. nullopt: that step was not
+  // measured completely.
   std::optional<std::chrono::nanoseconds> CommunicationEnded();
 
   // Call it when a gradient of the first bucket is ready. The last call of a step counts.

@@ -32,12 +32,12 @@ struct GradientReducer::State {
   std::shared_ptr<c10d::Logger> logger;
   std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // call NoteGradient; removed at the end
 
-  // True if an averaging backward is prepared but no gradient is ready yet. Autograd's threads read
-  // it.
+  // True if an averaging backward is prepared and none of its gradients is ready yet. Autograd's
+  // threads read and clear it.
   std::atomic<bool> awaits_gradient{false};
   std::unique_ptr<internal::StragglerSummaries> stragglers;  // null: the job has one rank
   std::vector<std::size_t> first_bucket;  // the Reducer's first bucket at the last forward
-  std::vector<bool> in_first_bucket;      // for each of `reduced`
+  std::vector<bool> in_first_bucket;      // for each of `reduced`; in this backward
 
   internal::PackedBroadcast broadcast_of_buffers;
   std::optional<JoinOptions> join;  // while join() runs the user's loop

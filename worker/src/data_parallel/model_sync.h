@@ -16,8 +16,8 @@ struct NamedTensor {
   bool sparse_gradient = false;  // the weight of an embedding with sparse(true)
 };
 
-// The defined parameters, or buffers, of `module`. Their order is the same on all ranks: a module's
-// own tensors come before its children's. The result shares storage with the module.
+// The defined parameters, or buffers, of `module`, in the order of registration: a module's own
+// tensors come before its children's. The result shares storage with the module.
 std::vector<NamedTensor> Parameters(const torch::nn::Module& module);
 std::vector<NamedTensor> Buffers(const torch::nn::Module& module);
 
@@ -27,8 +27,9 @@ std::vector<NamedTensor> Unique(std::vector<NamedTensor> tensors);
 // For example "float [10, 5]".
 std::string Describe(const torch::Tensor& tensor);
 
-// A collective. Throws AgreedError on every rank if number, names, dtypes, shapes or strides differ
-// from rank 0's, or if a parameter is not on ctx.device().
+// A collective. Throws AgreedError on every rank if the tensors of a rank differ from rank 0's in
+// number, order, name, dtype, shape, strides or requires_grad, or if a parameter is not on
+// ctx.device().
 void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& parameters,
                     const std::vector<NamedTensor>& buffers);
 

@@ -13,7 +13,7 @@ namespace ddp::internal {
 // and leaves the other tensors unchanged. A backward that reaches any copy continues through all
 // copies, with undefined gradients for unused copies. So the Reducer also hears of parameters
 // behind an unused result; otherwise it would wait for them for ever. `on_backward` (may be empty)
-// is called when the backward begins, on the thread that runs it.
+// is called when the backward reaches the node, on the thread that runs the node.
 //
 // Source: _DDPSink of PyTorch (torch/nn/parallel/distributed.py).
 void PassThroughSink(std::vector<torch::Tensor>* tensors, std::function<void()> on_backward);

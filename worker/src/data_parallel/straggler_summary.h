@@ -4,8 +4,8 @@
 //
 // The thread that runs the steps and autograd's threads use it in turns, never at the same time.
 // Its collective begins at the end of a step's last all-reduce, in the same steps on all ranks. So
-// it has the same place in every rank's sequence of collectives. One step later the collective has
-// completed, and its result is read.
+// it has the same place in every rank's sequence of collectives. Its result is read one step later,
+// so that no rank waits for it.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_STRAGGLER_SUMMARY_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_STRAGGLER_SUMMARY_H_
 

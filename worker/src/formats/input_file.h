@@ -16,7 +16,7 @@ namespace ddp::internal {
 // Only one thread may use it at a time.
 class InputFile {
  public:
-  // Tells whether two nodes that open the same name open the same file.
+  // Tells whether two ranks of a node that open the same name open the same file.
   struct Identity {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;

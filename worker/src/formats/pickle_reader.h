@@ -43,9 +43,9 @@ class Pickle {
   // Returns the caller's number for the global `module`.`name`, or a negative number to refuse it.
   using Resolve = std::function<std::int64_t(std::string_view module, std::string_view name)>;
 
-  // Uses at most a hundred bytes of memory per byte of the pickle, and at most half a GiB. That is
-  // enough for a hundred thousand tensors. Refuses a pickle that needs more. Throws FormatError.
-  // `bytes` must outlive this object.
+  // Uses about a hundred bytes of memory per byte of the pickle, and at most about half a GiB. That
+  // is enough for a hundred thousand tensors. Throws FormatError, also for a pickle that needs
+  // more. `bytes` must outlive this object.
   Pickle(std::string_view bytes, const Resolve& resolve);
 
   const Value& root() const { return root_; }

@@ -39,7 +39,7 @@ struct SafetensorsHeader {
 std::size_t SafetensorsHeaderBytes(std::string_view front, std::uint64_t file_bytes);
 
 // `text` is the header: JSON with optional spaces at the end. Throws FormatError if it is not JSON,
-// is nested deeper than the format allows, contains a key twice, or has an unknown field or dtype.
+// or breaks a rule of the format: for example, a key occurs twice, or a dtype is unknown.
 SafetensorsHeader ReadSafetensorsHeader(std::string_view text);
 
 // A tensor's place in the bytes after the header.
@@ -52,9 +52,10 @@ struct TensorExtent {
   std::uint64_t size = 0;
 };
 
-// The tensors of `header` in the order of their bytes. Throws FormatError if a tensor's shape needs
-// more bytes than its offsets give. Throws DamagedError if the shape needs fewer bytes, if tensors
-// overlap or leave a gap, or if they do not end at `data_bytes`, the number of bytes after the header.
+// The tensors of `header` in the order of their bytes. `data_bytes` is the number of bytes after
+// the header. Throws FormatError if a tensor's shape needs more bytes than its offsets give. Throws
+// DamagedError if the shape needs fewer bytes, if tensors overlap or leave a gap, or if they do not
+// end at `data_bytes`.
 std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes);
 
 // Does all of the above for a file in memory. `file` must outlive the result.

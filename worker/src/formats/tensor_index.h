@@ -36,7 +36,7 @@ struct TensorIndex {
   bool big_endian = false;          // the elements' byte order
 };
 
-inline constexpr std::size_t kMaxDimensions = 64;  // the limit of libtorch
+inline constexpr std::size_t kMaxDimensions = 64;  // many functions of libtorch take no more
 
 // Throws FormatError unless every element of `tensor` lies within a storage of `storage_elements`
 // elements of `element_size` bytes, and the tensor's size in bytes fits in 63 bits.

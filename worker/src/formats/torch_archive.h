@@ -19,9 +19,9 @@
 
 namespace ddp::internal {
 
-// The tensors of a dict, in its order, including tensors in nested dicts, lists and modules. A
-// nested tensor's name is the keys joined by '.', for example "model.0.weight". Other values are
-// skipped. `file` must outlive the result. Throws FormatError.
+// The tensors of the dict, list or module in `file`, in its order, including tensors in nested
+// ones. A nested tensor's name is the keys joined by '.', for example "model.0.weight". Other
+// values are skipped. `file` must outlive the result. Throws FormatError.
 TensorIndex IndexTorchArchive(std::string_view file);
 
 // Like IndexTorchArchive, for the pickle alone. `read` returns the bytes of the storage that the

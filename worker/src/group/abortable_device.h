@@ -1,10 +1,10 @@
 // A Gloo device whose collectives can be ended at any moment.
 //
-// Gloo itself cannot end them. Closing a connection (gloo::transport::Pair::close) wakes no waiting
-// thread. When a connection ends, Gloo wakes only threads whose message has not begun to travel. A
-// thread whose message is partly sent or received sleeps until the timeout of the collective. So
-// this device stands between c10d and Gloo's own device, knows all buffers, and wakes every waiting
-// thread.
+// Gloo itself cannot end them. Closing a connection (gloo::transport::Pair::close) wakes no thread
+// in a collective. When a connection ends, Gloo wakes only threads whose message has not begun to
+// travel. A thread whose message is partly sent or received sleeps until the timeout of the
+// collective. So this device stands between c10d and Gloo's own device, knows all buffers, and
+// wakes every waiting thread.
 #ifndef DDPRUN_WORKER_SRC_GROUP_ABORTABLE_DEVICE_H_
 #define DDPRUN_WORKER_SRC_GROUP_ABORTABLE_DEVICE_H_
 
@@ -33,9 +33,9 @@ class AbortableDevice final : public gloo::transport::Device {
   void Connected();
 
   // Ends the collectives over this device: every current and later wait throws gloo::IoException.
-  // Then shuts the connections down, so that the other ranks fail too. Does not wait. May be called
-  // again. Before Connected(), also ends the waits for a connection. Newer versions of Gloo connect
-  // all pairs at once; there such a wait ends with its timeout.
+  // Then shuts the connections down, so that the other ranks fail too. Does not wait for other
+  // ranks. May be called again. Before Connected(), also ends the waits for a connection. Newer
+  // versions of Gloo connect all pairs at once; there such a wait ends with its timeout.
   //
   // If this library was built with the headers of another Gloo than libtorch's (without
   // DDPRUN_GLOO_FITS), Abort() only shuts the connections down.

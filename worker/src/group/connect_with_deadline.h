@@ -15,8 +15,8 @@ namespace ddp::internal {
 // less if another rank has failed, or if this process leaves its generation. If `connect` has not
 // returned by then, the thread continues to run, so `connect` must own what it uses. Throws
 // CollectiveError with the exception of `connect`, or with the reason why waiting is useless.
-// Before it throws, it tells the other ranks, unless a rank has already reported a cause. `hint` is
-// added to the text of a timeout.
+// Before it throws, it tells the other ranks, unless a rank has already reported a cause or this
+// process leaves. `hint` is added to the text of a timeout.
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectWithDeadline(
     const LaunchEnvironment& env, std::chrono::milliseconds limit, const std::string& hint,
     std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> connect);

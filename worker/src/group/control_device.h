@@ -17,7 +17,7 @@ inline c10::Device ControlDevice(const Context& ctx) {
   return ctx.carries_cpu_tensors() ? c10::Device(c10::kCPU) : ctx.device();
 }
 
-// Waits until `device` has finished the work that this thread gave it. Returns at once for the CPU.
+// Waits for the work on this thread's current stream of `device`. Returns at once for the CPU.
 // Only after this wait is the result of an NCCL collective valid.
 inline void WaitForDevice(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();

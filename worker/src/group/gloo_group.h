@@ -34,8 +34,8 @@ std::string AddressKey(int rank);
 // ProcessFailureDetector(), and no rank waits longer than Options::init_timeout. If an error
 // contains an address, the error names the rank of that address.
 //
-// Throws CollectiveError. A thread may still wait then; it continues to run, so the process has to
-// end.
+// Throws CollectiveError. A thread may still wait then. To end it, call EndCollectives(devices), or
+// end the process.
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                                                    const Options& options, c10::Device device,
                                                    const GlooDevices& devices,

@@ -42,8 +42,8 @@ inline constexpr char kNcclWatchdogSeconds[] = "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC
 // Sets the variables above that are not set, and WAIT_TIMEOUT_DUMP_MILSEC to 0 if DUMP_ON_TIMEOUT
 // is not set. Changes ASYNC_ERROR_HANDLING from 1, which launchers set, to 3. libtorch 1.13 reads
 // only the older names. There this function only sets NCCL_ASYNC_ERROR_HANDLING to 1, if it is not
-// set. Call it before other threads read the environment. Throws ddp::ConfigError if a variable is
-// malformed.
+// set. Call it before other threads read the environment. Throws ddp::ConfigError if
+// DDPRUN_HANG_LIMIT_MS is malformed.
 //
 // `can_be_left`: sets ASYNC_ERROR_HANDLING to 2 unless it is 0. Then an NCCL error ends the
 // collectives but not the process, and NcclGroup::failed reports it.

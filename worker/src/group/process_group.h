@@ -19,9 +19,9 @@ namespace ddp::internal {
 // nccl if nccl is not built in or no CUDA device exists.
 std::string ChooseBackend(const std::string& wanted);
 
-// Returns the device for Options::device, and makes it the current device. Throws ConfigError for
-// an unknown name, a missing device, or a device that does not fit `backend`. With nccl, also
-// throws if the node has no device of number LOCAL_RANK, unless NCCL_HOSTID is set.
+// Returns the device for Options::device. Makes a GPU the current device. Throws ConfigError for an
+// unknown name, a missing device, or a device that does not fit `backend`. With nccl, also throws
+// if the node has no device of number LOCAL_RANK, unless NCCL_HOSTID is set.
 c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
                          const LaunchEnvironment& env);
 
@@ -54,8 +54,8 @@ struct Group {
   // Ends collectives that do not fail by themselves when a rank is lost. Null: all collectives fail
   // by themselves, or none can be ended. May throw, and may take long.
   std::function<void()> abort;
-  // Returns true if a collective has failed without an exception. Null: such a failure ends the
-  // process.
+  // Returns true if a collective has failed without an exception. Null: that cannot happen (gloo),
+  // or it ends the process.
   std::function<bool()> failed;
   // Call it before the group is destroyed, if nothing has failed. May throw. Null: not needed.
   std::function<void()> leave;

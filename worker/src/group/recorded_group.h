@@ -88,8 +88,8 @@ class CollectiveRecord {
 // Collectives are numbered in the order in which they begin, which is the same on all ranks. A
 // message between two ranks has no number. It counts as a move.
 //
-// For Gloo, a callback of the collective's future reports the completion. It runs on Gloo's own
-// thread as soon as the data has arrived, before wait() returns, and also if nobody waits yet.
+// For Gloo, a callback of the collective's future reports the completion. It runs on a thread of
+// ProcessGroupGloo as soon as the data has arrived, before wait() returns, even if nobody waits.
 // NCCL's futures complete as soon as the work is queued on the GPU. So NCCL's works are polled when
 // the next collective begins. If a rank begins no more collectives (for example in an endless
 // loop), it would seem to wait in its last one. Therefore a thread polls too, but only when nothing

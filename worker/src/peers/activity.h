@@ -24,7 +24,7 @@ void EnterBackward();  // a gradient was computed; after the first one of a back
 void LeaveBackward();
 bool AwaitsBackward();
 
-// Marks a collective that is not part of backward, while the object exists. Does not nest.
+// Marks a collective, while the object exists. Not for the averaging of gradients. Does not nest.
 class InCollective {
  public:
   explicit InCollective(const std::string& name);

@@ -34,8 +34,8 @@ void WatchForFailure(std::function<bool()> failed);
 // Call it when this process leaves the group, before it ends the group's collectives. Any thread.
 void NoteLeft();
 
-// When a rank is lost, carries out `plan` on threads of its own. `detector` may be null. Then this
-// code does not notice the loss, and only NCCL's own watchdog remains.
+// When a rank is lost, carries out `plan` on threads of its own. Does nothing if `detector` or
+// `plan.abort` is null. Then a loss is not noticed here, and only NCCL's own watchdog remains.
 void ActWhenLost(RankFailureDetector* detector, LossPlan plan);
 
 // True once the loss is known. The loss is known before anything is aborted. Any thread.
@@ -45,8 +45,8 @@ bool GroupIsLost();
 // before a loss. Any thread.
 void NoteLossReported();
 
-// Call it when this process ends or no longer needs the group: later losses start no plan. Any
-// thread.
+// Call it when this process ends or no longer needs the group: later losses abort and end nothing.
+// Any thread.
 void NoteEnd();
 
 }  // namespace ddp::internal

@@ -14,8 +14,8 @@ struct PeerReport {
     kSilent,    // no answer
     kAnswered,  // `text`: what it has been doing (Activity::what), for `age`
     kFailed,    // it ended with the error `text`
-    kEnded,     // it ended without an error or BYE
-    kLeft,      // it ended without a failure, after BYE
+    kEnded,     // its connection ended, without an error or BYE
+    kLeft,      // it left without a failure (BYE)
   };
   State state = State::kSilent;
   std::string text;
@@ -23,8 +23,8 @@ struct PeerReport {
 };
 
 // Returns one or more sentences. First come the ranks that failed, ended, left or do not answer.
-// Then come the ranks in another place than `asking_rank`, whose collective failed. Last comes the
-// number of ranks in the same place as `asking_rank`.
+// Then come the ranks in another place than `asking_rank`. Last comes the number of ranks in the
+// same place as `asking_rank`.
 std::string NameTheCause(const std::vector<PeerReport>& ranks, int asking_rank);
 
 }  // namespace ddp::internal

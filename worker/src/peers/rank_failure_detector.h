@@ -1,20 +1,20 @@
 // Finds out which rank failed, and why, when a collective fails. A failed collective does not name
 // the rank. Therefore the ranks have extra connections.
 //
-// Rank 0 listens, and every other rank keeps one connection to it. While nothing fails, nothing is
-// sent. A rank whose collective failed asks rank 0. Rank 0 then asks every rank what it is doing,
-// checks which connections have ended, and sends all ranks the same answer. This is best effort: if
-// ranks cannot connect here, the job still trains, and its errors name fewer causes.
+// Rank 0 listens, and every other rank keeps one connection to it. While nothing fails, no message
+// is sent. A rank whose collective failed asks rank 0. Rank 0 then asks every rank what it is
+// doing, checks which connections have ended, and sends all ranks the same answer. This is best
+// effort: if ranks cannot connect here, the job still trains, and its errors name fewer causes.
 //
 //   rank → 0   HELLO <token> <rank>      first line; with a secret + " <number> <proof>"
 //              ASK                       a collective failed here
 //              AT <ms> <activity>        the answer to WHERE
 //              ERROR <text>              about to end with this error
-//              BYE                       about to end well
+//              BYE                       about to leave without a failure
 //   0 → rank   WELCOME                   answer to HELLO; with a secret + " <proof>"
 //              WHERE                     what are you doing?
 //              CAUSE <text>              what is known; a rank takes only the first CAUSE
-//              BYE                       rank 0 is about to end well
+//              BYE                       rank 0 is about to leave without a failure
 //              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
 //
 // With a secret, both ends prove that they know it: each gets a random number from the other end,
@@ -58,14 +58,14 @@ class RankFailureDetector {
  public:
   using Where = std::function<Activity()>;  // called on a thread of this class
 
-  // For rank 0: listens at every address of this host, on any port. `secret` is the common secret
-  // of all ranks. Empty: the token is enough. Throws std::system_error.
+  // For rank 0: listens at every address of this host, on a free port. `secret` is the common
+  // secret of all ranks. Empty: the token is enough. Throws std::system_error.
   RankFailureDetector(int world_size, Where where, std::string secret = "");
   // For other ranks: connects to rank 0 at `host`; `contact` is contact() of rank 0. Throws
   // std::runtime_error if that fails or takes more than a few seconds.
   RankFailureDetector(const std::string& host, const std::string& contact, int rank, int world_size,
                       Where where, std::string secret = "");
-  // Sends BYE; does not wait.
+  // Sends BYE; does not wait for other ranks.
   ~RankFailureDetector();
   RankFailureDetector(const RankFailureDetector&) = delete;
   RankFailureDetector& operator=(const RankFailureDetector&) = delete;

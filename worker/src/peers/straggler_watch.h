@@ -1,5 +1,5 @@
 // Finds the rank for which the others wait (a straggler), from the ranks' own computing times per
-// step. Pure functions.
+// step. No clock, no I/O.
 //
 // A rank is slow in a window of steps if the first quartile of its step times (its quick steps) is
 //   - at least 1 ms longer than the first quartile of the others,

@@ -33,8 +33,8 @@ class ChunkRing {
 
   std::byte* place(std::size_t chunk) const;
 
-  // For the leader. Waits until the place of `chunk` is free, that is until all followers have
-  // released the previous chunk there. False: `patience` is over.
+  // For the leader. Waits until the place of `chunk` is free: all followers have released the
+  // previous chunk there. Waits for each follower at most `patience`. False: one took longer.
   bool WaitForPlace(std::size_t chunk, std::chrono::milliseconds patience);
   // For the leader: publishes `chunk`. Chunks must be published in order.
   void Publish(std::size_t chunk);

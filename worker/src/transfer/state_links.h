@@ -15,8 +15,8 @@
 
 namespace ddp::internal {
 
-// The connections of one rank. All children get the bytes that the parent sends. A child's calls of
-// Receive() must have the same sizes and order as the parent's calls of Send(). Calls block; only
+// The connections of one rank. Each child gets all bytes that this rank sends. A child's calls of
+// Receive() must have the same sizes and order as its parent's calls of Send(). Calls block; only
 // one thread may make them. If a neighbour in the tree ends, its connection ends, and this rank
 // fails too.
 //
@@ -40,7 +40,7 @@ class StateLinks {
   };
 
   struct Patience {
-    std::chrono::milliseconds connect;  // until the parent and all children are connected
+    std::chrono::milliseconds connect;  // for the parent, and then again for all children
     std::chrono::milliseconds silence;  // afterwards, for each next action of a neighbour
     // Called several times per second while this rank waits for children. If it throws, the wait
     // ends.

@@ -1,6 +1,7 @@
-// The route of a state from the rank that has it to all ranks. A rank that can read the source's
-// file reads it. One copy crosses the network to each other node. There one rank, the leader, gets
-// the copy, and the other ranks of that node read the leader's memory.
+// The route of a state from the rank that has it, the source, to all ranks. Ranks of the source's
+// node that can open the source's file read it. One copy crosses the network to each other node.
+// There one rank, the leader, gets the copy, and the other ranks of that node read the leader's
+// memory. Ranks that cannot share memory each get a copy.
 #ifndef DDPRUN_WORKER_SRC_TRANSFER_STATE_ROUTE_H_
 #define DDPRUN_WORKER_SRC_TRANSFER_STATE_ROUTE_H_
 
@@ -10,7 +11,7 @@ namespace ddp::internal {
 
 struct RankPlace {
   int node = 0;           // the same for ranks of one node
-  bool has_file = false;  // can read the source's file
+  bool has_file = false;  // has opened the source's file
   bool can_share = true;  // can share memory with the other ranks of its node
 };
 
