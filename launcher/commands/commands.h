@@ -22,7 +22,7 @@ int ServeRendezvous(const RendezvousCommand& command);
 // ddprun validate FILE: prints the resolved job.
 int ValidateJob(const ValidateCommand& command, const Host& host);
 
-// ddprun init: asks for the settings that the flags do not give, and writes a job file.
+// ddprun init: writes a job file. Without COMMAND it asks for what the flags do not give.
 int WriteJobFile(const InitCommand& command, const Host& host);
 
 // ddprun status, stop, drain, events, stacks JOB, logs, page, top: asks a running rendezvous.

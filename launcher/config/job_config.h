@@ -34,7 +34,7 @@ struct CredentialsConfig {
   std::string tls_cert{};
   std::string tls_key{};
   bool munge = false;
-  std::string munge_socket{};  // empty: libmunge's default
+  std::string munge_socket{};  // empty: slurm.conf's, else libmunge's default
 };
 
 inline constexpr char kEtcdBackend[] = "etcd";
@@ -86,7 +86,7 @@ struct RestartConfig {
   // How long a worker that uses ddp::run_in_place() may take to leave its generation. Then the
   // agent ends it. 0: the agent ends it at once.
   std::chrono::milliseconds in_place_timeout = kDefaultInPlaceTimeout;
-  std::vector<std::string> preload;  // modules that Python standbys import
+  std::vector<std::string> preload;  // modules that the fork server imports
 };
 
 struct CheckpointConfig {

@@ -1,6 +1,6 @@
 // JobDraft: a job while it is assembled from the file, the environment and the flags. The strongest
 // source wins: flag > environment > file > default. FinishJob() turns it into the validated
-// JobConfig. Pure; owned by the parser, never stored.
+// JobConfig. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_
 #define DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_
 

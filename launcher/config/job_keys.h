@@ -46,8 +46,8 @@ enum class KeyType {
   kSize,         // min..max bytes; 0: none
 };
 
-// The member of a draft that a key sets. Settings on which all agents must agree are members of
-// JobConfig::spec. For a std::optional duration, the value 0 means not set.
+// The member of a draft that a key sets. Most settings on which all agents must agree are members
+// of JobConfig::spec. For a std::optional duration, the value 0 means not set.
 using Field = std::variant<bool*, int*, std::int64_t*, std::string*, std::chrono::milliseconds*,
                            Duration*, std::optional<Duration>*, NodesConfig*, std::vector<int>*,
                            std::vector<std::string>*, std::map<std::string, std::string>*,

@@ -24,7 +24,7 @@ absl::Status UnexpectedValue(const JobKey& key, absl::string_view found);
 // expected. For every type except kEnvironment.
 absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* draft);
 
-// The value of a scalar key (neither kCommand nor kEnvironment) in the syntax of job files.
+// The value of a key in the syntax of job files. Not for kCommand, kOptions and kEnvironment.
 std::string FormatValue(const JobKey& key, const JobDraft& draft);
 
 }  // namespace ddprun

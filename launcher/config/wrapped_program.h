@@ -16,7 +16,7 @@ namespace ddprun {
 std::optional<std::size_t> FindWrapped(const std::vector<std::string>& argv);
 
 // The index of the program in a shell's command line: of the script, or of the option -c. nullopt:
-// argv[0] is not a shell, there is no program, or an option is unknown.
+// argv[0] is not a shell, or the shell reads its program from stdin.
 std::optional<std::size_t> FindShellProgram(const std::vector<std::string>& argv);
 
 }  // namespace ddprun

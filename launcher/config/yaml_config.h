@@ -1,11 +1,12 @@
 // Reads job files. The only code that reads YAML; it catches yaml-cpp's exceptions.
 //
-// All errors of a file are reported, one per line, in the order of the file, each as
+// All wrong keys of a file are reported, one per line, in the order of the file, each as
 //
 //     FILE:LINE:COLUMN: KEY: what was expected (what was found)
 //
-// where LINE and COLUMN count from 1 and KEY is the whole path, such as rendezvous.endpoint. A text
-// that is not YAML gives one error, without KEY.
+// where LINE and COLUMN count from 1 and KEY is the whole path, such as rendezvous.endpoint. If no
+// key alone is wrong, contradictions between keys are reported. A text that is not YAML gives one
+// error, without KEY.
 #ifndef DDPRUN_LAUNCHER_CONFIG_YAML_CONFIG_H_
 #define DDPRUN_LAUNCHER_CONFIG_YAML_CONFIG_H_
 

@@ -28,8 +28,8 @@ std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
 
 // The endpoints at which a rendezvous may be: those of several rendezvous that share an etcd, or
-// the port of one rendezvous and its spare ports. Not for standalone jobs, and not for jobs that
-// find the rendezvous through etcd.
+// the port of one rendezvous and its spare ports. For a standalone job, and for a job that
+// finds the rendezvous through etcd, the result names no rendezvous.
 std::vector<std::string> PlacesOf(const RendezvousConfig& config);
 
 // The address at which other nodes reach this node. May block on a name server.
@@ -50,7 +50,7 @@ struct Connection {
 
 // `version`: of this program, for a rendezvous in this process. `seed`: of the jitter between
 // attempts to connect, different for each agent. `heard_at` gets the place of the rendezvous,
-// unless the agent finds the rendezvous through etcd. `heard_at` and `loop` must outlive the
+// except in a standalone job and with --rdzv-backend etcd. `heard_at` and `loop` must outlive the
 // result. May block on a name server. Errors are sentences for the user. FailedPrecondition: the
 // credentials are unusable, or a rendezvous here would need --insecure. PermissionDenied: munged
 // does not run on this host. Internal: the rendezvous cannot run in this process. Others: the

@@ -1,6 +1,6 @@
 // LeaderClaims: which of several rendezvous leads, judged by each one's own claim. Pure.
 //
-// A claim is valid as long as the call over which it was made. In one etcd cluster the highest term
+// A claim is valid until the call over which it was made ends. In one etcd cluster the highest term
 // wins. A claim with a lower term than the highest seen does not count: its rendezvous was replaced
 // and does not know it yet. Terms of two clusters cannot be compared (one cluster was restored from
 // a snapshot). Then the leader stays until its claim ends, or until it is cut off from its etcd

@@ -33,7 +33,7 @@ class PersistentRendezvousClient final : public RendezvousClient {
   struct Options {
     // Makes a client for one attempt at this place. It connects within `limit` or is lost.
     std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
-    // Makes a client for a waiting session to a standby at this place. Empty: none is kept.
+    // Makes a client for a waiting session to the rendezvous at this place. Empty: none is kept.
     std::function<std::unique_ptr<RendezvousClient>(int place)> make_waiting{};
     // Called before each attempt, and repeatedly until the rendezvous has sent a message other than
     // Waiting.

@@ -1,4 +1,4 @@
-// WaitingSessions: sessions with standby rendezvous, at most one for each place. A session is
+// WaitingSessions: sessions with rendezvous that stand by, at most one for each place. A session is
 // opened before it is needed. When its rendezvous takes over, the agent is already authenticated,
 // and its first message follows at once. This class does not open a session again after its end.
 //

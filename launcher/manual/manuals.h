@@ -1,5 +1,6 @@
 // The manual pages of ddprun. They are made from the tables of --help, of job files and of the
-// agent, so a new flag, key, variable or subcommand needs no change here. Pure.
+// agent, so a new flag, key or variable needs no change here. A new subcommand may need rows in
+// command_exit_codes.h. Pure.
 #ifndef DDPRUN_LAUNCHER_MANUAL_MANUALS_H_
 #define DDPRUN_LAUNCHER_MANUAL_MANUALS_H_
 
@@ -20,7 +21,7 @@ struct Manual {
 std::vector<Manual> CommandManuals(const Edition& edition, const Host& host);
 // ddprun.yaml(5), of job files.
 Manual JobFileManual(const Edition& edition);
-// ddprun-worker(7): a worker's environment, and the messages that it can send to its agent.
+// ddprun-worker(7): a worker's environment, and the messages between it and its agent.
 Manual WorkerManual(const Edition& edition);
 
 }  // namespace ddprun::manual

@@ -13,8 +13,8 @@ namespace ddprun {
 
 // null without --http. Gives the agent the NodeBoard (launcher/agent/usage/node_board.h) that the
 // endpoint reads, and logs the address of the metrics. Error: a token or certificate is missing or
-// unreadable; the text names its flag. If the endpoint cannot listen, this is only a warning, and
-// the result is null: the training can run without metrics.
+// unreadable; the text names its file or flag. If the endpoint cannot listen, this is only a
+// warning, and the result is null: the training can run without metrics.
 absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& names,
                                                             const std::string& run_dir,
                                                             AgentOptions* agent);

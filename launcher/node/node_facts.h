@@ -1,6 +1,6 @@
 // Collects facts of this node for `ddprun doctor` and --preflight. Makes and removes a file in each
-// of the job's folders, and makes the state home (launcher/connection/state_home.h) if it is needed
-// and missing. Changes nothing else.
+// of the job's folders (if it is missing: in the nearest folder above), and makes the state home
+// (launcher/connection/state_home.h) if it is needed and missing. Changes nothing else.
 #ifndef DDPRUN_LAUNCHER_NODE_NODE_FACTS_H_
 #define DDPRUN_LAUNCHER_NODE_NODE_FACTS_H_
 

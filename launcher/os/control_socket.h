@@ -1,7 +1,7 @@
 // The agent's end of the control socket, on which workers report.
 //
-// Belongs to the agent and its loop's thread, where all callbacks run. The kernel identifies each
-// peer (SO_PEERCRED); messages are not trusted for that. `worker` is the leader of the peer's
+// Belongs to the agent and its loop's thread, where all callbacks run. The kernel, not a message,
+// identifies each peer (SO_PEERCRED). `worker` is the leader of the peer's
 // process group: the worker's pid, even if the worker is a shell and its child sends the messages.
 // If the peer left the worker's group (setsid), `worker` is the peer's nearest ancestor that is a
 // worker. If the peer has no such ancestor, `worker` is the leader of the peer's own process group.
@@ -52,9 +52,9 @@ class ControlSocket {
   using ErrorHandler = std::function<void(pid_t peer, const std::string& reason)>;
   using IsWorker = std::function<bool(pid_t pid)>;
 
-  // Listens at `directory`/control.sock, mode 0600. `loop` must outlive the socket, and the
-  // handlers must not destroy it. Errors: InvalidArgument if the path is too long for a Unix socket
-  // (107 bytes), otherwise errno's. `is_worker` is called when a process connects.
+  // Listens at `directory`/control.sock, mode 0600. `loop` must outlive the result, and the
+  // handlers must not destroy the result. Errors: InvalidArgument if the path is too long for a
+  // Unix socket (107 bytes), otherwise errno's. `is_worker` is called when a process connects.
   static absl::StatusOr<std::unique_ptr<ControlSocket>> Listen(EventLoop* loop,
                                                                const std::string& directory,
                                                                MessageHandler on_message,

@@ -6,8 +6,8 @@ namespace ddprun {
 
 // Raises the soft limit to the hard limit. An agent needs a few descriptors per worker, and the
 // rendezvous needs one per agent. The usual soft limit of 1024 exists for programs that use
-// select(). On failure the limit stays. Call it before any child is started, because children
-// inherit the limit.
+// select(). On failure the limit stays. Children inherit the limit. So the agent calls this after
+// it has started the guardian: the workers keep the user's limit.
 void RaiseDescriptorLimit();
 
 }  // namespace ddprun

@@ -34,7 +34,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  // All GPUs of the host, by index. A GPU that has fallen off the bus has only its index.
+  // All GPUs of the host, by index. A GPU off the bus has at most its index and its XID errors.
   std::vector<GpuReading> Read();
 
  private:

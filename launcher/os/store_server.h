@@ -26,7 +26,7 @@ class StoreServer {
 
   // The functions are called on the server's thread.
   struct Options {
-    // Gets the reason why a client was disconnected; only the first kMaxRefusals times.
+    // Gets why a client was disconnected or not accepted; only the first kMaxRefusals times.
     std::function<void(const std::string& why)> on_refused = [](const std::string&) {};
     // Called when ranks have connected to the store.
     std::function<void(const torch_store::Arrivals&)> on_arrivals =
@@ -43,7 +43,7 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  // The number of clients that have sent a valid request. Any thread.
+  // The number of clients whose first bytes were accepted. Any thread.
   int clients_served() const;
 
  private:

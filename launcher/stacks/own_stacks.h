@@ -1,6 +1,7 @@
 // Stacks that a process writes itself, because ddprun is not allowed to trace it
 // (worker/contract/own_stacks.h). Programs with the C++ library have a signal handler for this from
-// ddp::init() on, Python programs from their start.
+// ddp::init() on; Python programs have one from their start, or from their first report
+// (`import ddprun`) on if Python skips ddprun's sitecustomize.
 //
 // No signal is sent to a process that is stopped, does not catch the signal, or has no memfd for
 // its stacks. All data from the process is validated.

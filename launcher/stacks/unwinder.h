@@ -13,7 +13,7 @@
 namespace ddprun::stacks {
 
 // Calls `unwound` for each copied thread, all main threads first. Opens each image (program or
-// library) once for all processes that map it, at any address.
+// library) once for all processes of the same program.
 void Unwind(const std::vector<CopiedProcess>& processes,
             const std::function<void(const UnwoundThread&)>& unwound);
 

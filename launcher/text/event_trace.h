@@ -4,7 +4,7 @@
 // In the trace, a job is a process, with the job's generations, saves and restarts. Each node is a
 // process, with its time in the job and the phases of its restarts. A second agent on the same host
 // is a process of its own, host#2. Ranks are threads of their nodes. If a generation has more than
-// 256 workers, only the ranks that failed or hung are shown. Other event lines are skipped.
+// 256 workers, only ranks that failed or hung are shown. Lines without a job are skipped.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 

@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-// The main threads' stacks of all ranks, at most `most_lines`; then "..." replaces the rest.
+// The main threads' stacks of all ranks, at most `most_lines`; "..." stands for the rest.
 std::vector<std::string> HangTreeLines(const HangStacks& hang, std::size_t most_lines);
 
 // The verdict, then the whole tree: stacks.GENERATION.txt.

@@ -1,9 +1,9 @@
 // BarrierPolls: answers the ranks at torch's barrier when the last one has arrived.
 //
-// init_process_group() of torch 1.13 ends with a barrier. Each rank adds 1 to a key; then it adds 0
-// to the key until the sum is the world size, and sleeps 10 ms after each try. (2.1 and newer do
-// not poll.) All ranks come within a millisecond, so almost all ranks sleep too long. This class
-// delays the answer to an ADD of 0 while ranks are missing: until the last rank has come, or until
+// init_process_group() of torch 1.13 and 2.0 ends with a barrier. Each rank adds 1 to a key; then
+// it adds 0 to the key until the sum is the world size, and sleeps 10 ms after each try. The ranks
+// usually come within a millisecond, so almost all ranks sleep too long. This class delays the
+// answer to an ADD of 0 while ranks are missing: until the last rank has come, or until
 // AnswerAll(), which must be called soon. The answer is the newest sum. To the client, the delay
 // looks like a slow network.
 //

@@ -23,7 +23,7 @@ class StatusSource {
 
   // `job` empty: of all jobs.
   StatusSource(OperatorClient::Options options, std::string job, Handler handler);
-  // Cancels the pending question.
+  // Cancels the pending request.
   ~StatusSource();
   StatusSource(const StatusSource&) = delete;
   StatusSource& operator=(const StatusSource&) = delete;

@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-// The problems that every node would find in the file, one per line, or "". Settings whose check
-// depends on the node are not checked. `path`: of the file, as given.
+// Problems that every node would find in the file, and credential files that cannot be read here,
+// one per line; or "". Skips settings whose check depends on the node. `path`: as given.
 std::string WhatNodesWouldSay(JobDraft draft, const std::string& path, const Host& host);
 
 }  // namespace ddprun

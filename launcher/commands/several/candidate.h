@@ -29,7 +29,7 @@ class Candidate {
   // Why this process serves no more.
   struct End {
     std::string why;
-    absl::Status status{};  // an error: why no process can lead
+    absl::Status status{};  // an error: why this process can never lead
     int ousted = 0;         // for the next execution (Leadership::Options)
   };
   // On any thread; must only enqueue. The first call counts.

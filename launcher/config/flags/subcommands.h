@@ -1,4 +1,4 @@
-// The subcommands' command lines, each in its own file, and functions that these files share.
+// The subcommands' command lines, and functions that their files share.
 // Internal to this folder; callers use cli.h.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_SUBCOMMANDS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_SUBCOMMANDS_H_

@@ -7,14 +7,14 @@
 
 namespace ddprun {
 
-// A member that is empty or 0 is not in the manifest.
+// An empty text is not in the manifest, unless its comment says otherwise.
 struct KubernetesConfig {
   std::string name{};  // of all objects; empty: the file's name
   std::string name_space{};
   std::string image{};
-  std::string cpu{};     // of each pod, in Kubernetes' syntax: 8, 500m
-  std::string memory{};  // the same: 64Gi
-  int gpus_per_node = 0;
+  std::string cpu{};      // of each pod, in Kubernetes' syntax: 8, 500m
+  std::string memory{};   // the same: 64Gi
+  int gpus_per_node = 0;  // 0: not in the manifest
   std::string gpu_resource = "nvidia.com/gpu";
   std::string shm_size{};      // of /dev/shm; empty: as much as the pod's memory allows
   std::string volume_claim{};  // a PersistentVolumeClaim for the checkpoints

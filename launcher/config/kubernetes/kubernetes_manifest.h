@@ -15,8 +15,8 @@ struct KubernetesJob {
   JobDraft draft;        // settings of the job file
   std::string name;      // of every object: kubernetes.name, else KubernetesName()
   std::string job_file;  // text of the job file
-  // The pods' credentials, by file name: token, ca.crt, node.crt, node.key. Empty: the rendezvous
-  // that the job file names needs no credentials.
+  // The pods' credentials, by file name: token, ca.crt, node.crt, node.key. Empty: the job
+  // file names none, and the job has one pod, or the job file sets rendezvous.endpoint.
   std::map<std::string, std::string> secrets;
   bool jobset = false;  // a JobSet instead of a Job
 };

@@ -1,5 +1,5 @@
 // Facts about the pod of an Indexed Job, a JobSet or a StatefulSet, and the job settings that
-// follow from them. In such a pod `ddprun ./train` needs no flag. Pure.
+// follow from them. If the manifest sets DDPRUN_NNODES, `ddprun ./train` needs no flag there. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_POD_H_
 #define DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_POD_H_
 

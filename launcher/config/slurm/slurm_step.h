@@ -19,7 +19,7 @@ struct SlurmStep {
   std::string node_name;  // Slurm's name of this node
   int nodes = 1;
   int node_id = 0;         // of this node in the step, from 0
-  std::string first_host;  // host name of the node with id 0
+  std::string first_host;  // Slurm's name of the node with id 0
   bool one_task_each = true;
   std::optional<int> gpus_on_node;  // GPUs given to this step, if GPUs were requested
 };

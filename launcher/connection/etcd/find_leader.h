@@ -12,7 +12,7 @@ namespace ddprun {
 
 // Reads the leader key until it names a rendezvous, for `limit` and at most one read more
 // (MeetingKeys::kLimit). The rendezvous may be gone. Errors, for people. InvalidArgument: others
-// could write to this etcd, or a file does not fit. Unauthenticated, PermissionDenied: etcd refuses
+// could write to this etcd, or a file is unusable. Unauthenticated, PermissionDenied: etcd refuses
 // the user. Unavailable: etcd does not answer, or nobody leads.
 absl::StatusOr<std::string> FindLeaderInEtcd(const EtcdAccess& etcd, bool insecure,
                                              std::chrono::milliseconds limit);

@@ -1,5 +1,5 @@
-// MeetingKeys: the two keys in etcd by which agents find the rendezvous of their job, and agree who
-// starts it. They are the leader key of the rendezvous (docs/ha.md), and PREFIX/start.
+// MeetingKeys: the two keys in etcd by which agents find the rendezvous of their job, and agree on
+// who starts it. They are the leader key of the rendezvous (docs/ha.md), and PREFIX/start.
 //
 // Thread-safe. Each call blocks, for a limited time.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_KEYS_H_

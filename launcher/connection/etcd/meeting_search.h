@@ -43,8 +43,9 @@ class MeetingSearch {
   // The same for a rendezvous that was not heard yet: it may be busy with thousands of agents.
   static constexpr std::chrono::seconds kFirstWord{5};
   static constexpr std::chrono::seconds kClaimLasts{3};
-  // The pause between two reads. It is kReadOften for kOften after the last message, the loss of a
-  // session or a change of the leader: a rendezvous is probably starting. Then it is kReadSeldom.
+  // The pause between two reads. It is kReadOften while a session is silent, and for kOften after
+  // the loss of a session or a change of the leader: a rendezvous is probably starting. Otherwise
+  // it is kReadSeldom.
   static constexpr std::chrono::milliseconds kReadOften{150};
   static constexpr std::chrono::seconds kReadSeldom{1};
   static constexpr std::chrono::seconds kOften{3};

@@ -1,5 +1,5 @@
-// A console behind a LineCollapser: equal lines of this node's workers appear once, with the set of
-// their ranks in the prefix ("[default0-7]:NCCL version 2.22.3").
+// A console behind a LineCollapser: equal lines that workers of this node write at about the same
+// time appear once, with the set of their ranks in the prefix ("[default0-7]:NCCL version 2.22.3").
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_COLLAPSING_CONSOLE_H_
@@ -25,7 +25,7 @@ class CollapsingConsole {
   // A line is delayed by at most this time.
   static constexpr std::chrono::milliseconds kHold{50};
 
-  // The coloured prefix of a line that these local ranks wrote.
+  // The prefix of a line that these local ranks wrote, with its colour if there is one.
   using Prefix = std::function<std::string(const std::vector<int>& local_ranks)>;
 
   // `loop` must outlive this object.

@@ -1,5 +1,5 @@
 // Shows whole lines on stdout or stderr, usually a terminal. No caller waits for the reader, except
-// in Flush().
+// in Flush() and, for at most 100 ms, in the destructor.
 //
 // One thread writes, blocking, from a bounded queue: the first line at once, then each millisecond
 // all new lines. If the reader is too slow (a terminal stopped with Ctrl-S, a slow pipe), whole
@@ -43,7 +43,7 @@ class ConsoleWriter {
   // `fd` must stay open until the process ends: a thread that hangs in a write still uses it.
   ConsoleWriter(int fd, Options options);
 
-  // Drops queued lines (call Flush() before). Does not wait for a hanging reader.
+  // Drops queued lines (call Flush() before).
   ~ConsoleWriter();
   ConsoleWriter(const ConsoleWriter&) = delete;
   ConsoleWriter& operator=(const ConsoleWriter&) = delete;

@@ -27,8 +27,8 @@ class LogFile {
 
   // Appends all of `bytes`. On an error the unwritten rest stays in `bytes` for a retry. Makes a
   // missing file and its folders. Rotates the file at a line's end if there is one before the
-  // maximum size. `cannot_rename`: set once, if the file cannot be renamed and so grows without a
-  // bound from now on; the reason.
+  // maximum size. If the file cannot be renamed, it grows without a bound from now on;
+  // `cannot_rename` gets the reason, once.
   absl::Status Append(std::string* bytes, absl::Status* cannot_rename);
 
  private:

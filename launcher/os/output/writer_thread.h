@@ -1,4 +1,4 @@
-// Writes log files off the loop without loss.
+// Writes log files off the loop.
 //
 // One thread serves all files. Each file has a bounded queue: when Write() returns false, the
 // caller stops reading its source until `on_room` is called. So a slow disk slows down only the

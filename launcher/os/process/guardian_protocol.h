@@ -23,8 +23,8 @@
 // The process's parent has ended, so the process is now the guardian's child; it waits for orders:
 //
 //   request   the pid, from the kernel (SO_PEERCRED).
-//   reply     at once. Either an error: the process is no child of the guardian, or leads no
-//             process group, or the fence is reached. Or the pid and one descriptor: pidfd.
+//   reply     at once. Either an error: the process is no child of the guardian, leads no group,
+//             or is a worker already; or the fence is reached. Or the pid and its pidfd.
 //   at last   as above: the guardian keeps its zombie until kReap or kDiscard.
 //
 // Until its adoption the process is a stray: kEndOrphans and the fence end it.

@@ -46,7 +46,7 @@ class PosixProcessRunner final : public ProcessRunner {
   absl::Status Discard(const SpawnedProcess& process) override;
   // Does nothing: no process enforces a fence here.
   void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}
-  // Finds nothing: this process is no subreaper and inherits no orphans.
+  // Does nothing. The guardian ends orphans itself (child_reaper.h).
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 
  private:

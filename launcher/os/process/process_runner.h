@@ -12,8 +12,9 @@
 //
 // One thread. The kernel kills a worker when its parent, the guardian, ends (PR_SET_PDEATHSIG).
 //
-// Each call except SignalGroup and SetFence returns Unavailable if the guardian was killed: the
-// workers are dead, their exit statuses are lost, and no further call will succeed.
+// Each call except SignalGroup and SetFence returns Unavailable if the guardian was killed, or did
+// not answer for 10 s: the workers are dead, their exit statuses are lost, and no further call will
+// succeed.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_RUNNER_H_
 

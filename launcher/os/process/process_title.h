@@ -1,6 +1,5 @@
-// The text that `ps` shows for this process instead of its command line. It distinguishes a helper
-// process from the agent that forked it, for people, and for `pkill -f` with words of the job's
-// command line.
+// The text that `ps` shows for this process instead of its command line. So people, and `pkill -f`
+// with words of the job's command line, can tell a helper process from the agent that forked it.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
 

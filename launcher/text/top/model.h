@@ -26,8 +26,8 @@ class Model {
   void TakeSnapshot(Snapshot snapshot);
   void LoseContact(const std::string& why);
   void TakeAnswer(const std::string& answer);
-  // Shows stacks or a log on the whole screen until the user leaves the view. A log is shown from
-  // its end.
+  // Shows stacks or a log on the whole screen until the user leaves the view. Of a log, the
+  // end is shown first.
   void TakeText(const Request& request, const std::string& text);
   void Resize(Size size) { size_ = size; }
 
