@@ -86,7 +86,11 @@ ChunkRing::ChunkRing(const std::string& path, const Shape& shape, std::size_t nu
     ThrowSystemError("get memory for", path, error);
   }
   void* const map = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (map == MAP_FAILED) ThrowSystemError("map", path, errno);
+  if (map == MAP_FAILED) {
+    const int why = errno;
+    if (create) unlink(path.c_str());
+    ThrowSystemError("map", path, why);
+  }
   map_ = static_cast<std::byte*>(map);
   if (!create) return;
   for (std::size_t i = 0; i <= shape.followers; ++i) new (counter(i)) Counter;
