@@ -67,7 +67,7 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
 // The verdict if all of `ranks` have announced their end (BYE) but still run.
 HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks);
 
-// "no rank has moved for 42 s (limit 30 s) at step 1204"
+// "no rank has moved for 42.0 s (limit 30 s) at step 1204"
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
                                bool step_seen);
 
