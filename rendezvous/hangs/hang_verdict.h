@@ -51,7 +51,7 @@ struct HangVerdict {
 //         if the rank of rule a waits in an earlier collective, or in a collective that its program
 //         does not report (its stack shows this)
 //      c. no single rank, but the network or the library
-//      If the rank of rule a is in an unreported collective, and all calls match, none of these
+//      None of these if the rank of rule a is in an unreported collective and all calls match
 //   3. a silent rank, while others are in ddp::init() (silent_culprit.h); only with `silent_tell`
 //   4. a rank whose stack differs from the others' (stack_culprit.h). If `silent_tell` is false,
 //      compares first only the ranks that report, then all ranks
