@@ -37,7 +37,7 @@ inline std::string SignalName(int signal) {
 
 struct ExitStatus {
   int code = 0;              // 0..kMaxExitCode; meaningless when `signal` is set
-  int signal = 0;            // 0: the worker ended by itself
+  int signal = 0;            // 0: no signal ended the worker
   bool core_dumped = false;  // true only with a signal
 
   bool ok() const { return code == 0 && signal == 0; }

@@ -27,7 +27,7 @@ struct FailedCheckpoints {
   std::int64_t count = 0;
   std::int64_t last_step = 0;
   std::string last_reason{};
-  std::string last_host{};  // only in a job's value; empty in an agent's
+  std::string last_host{};  // empty in an agent's messages
 
   bool operator==(const FailedCheckpoints&) const = default;
 };

@@ -34,8 +34,9 @@ struct JobEvent {
     kDisconnected,       // an agent's session broke, and its lease runs: `host`
     kRejoined,           // the agent came back within its lease: `host`
     kFenced,             // an agent ended its workers because it was cut off: `host`, `node_time`
-    kLost,               // a node's lease ended, or its agent was killed: `host`, `reason`
-    kLeft,               // a node left on purpose, or was removed: `host`, `reason`
+    kLost,               // a node's lease ended, its agent was killed, or it did not accept its
+                         // ranks in time: `host`, `reason`
+    kLeft,               // a node left, was removed, or is not fit: `host`, `reason`
     kStuck,              // SIGKILL did not end processes of a node, so it is held back: `host`,
                          // `reason`
     kAdmitted,           // the stuck processes of a node are gone: `host`

@@ -38,9 +38,9 @@ struct NodeStatus {
   std::string host;
   std::string address;
   // waiting | held back: REASON | spare | assigned | prepared | running | running, is drained |
-  // draining | done | ended; with the prefix "lost contact: " if the session broke and the lease
-  // runs. `waiting` and `spare` have ": REASON", too, while the folder of checkpoints is not read,
-  // or while the node's standbys load.
+  // draining | done | ended; with the prefix "lost contact: " if the session broke. `waiting` and
+  // `spare` have ": REASON", too, while the folder of checkpoints is not read, or while the node's
+  // standbys load.
   std::string state;
   NodeRank rank{-1};  // −1: none in this generation
   Rank first_rank;
@@ -81,7 +81,7 @@ struct JobMovement {
     std::string why;  // the whole text, for people
     std::optional<Excuse> excuse{};
   };
-  std::optional<NotJudged> not_judged{};  // while workers run
+  std::optional<NotJudged> not_judged{};  // set only while workers run
 };
 
 struct JobStatus : JobMovement {
@@ -93,11 +93,11 @@ struct JobStatus : JobMovement {
   Duration since{};    // in this state
   JobSpec spec;
   int world_size = 0;                   // workers in the current generation
-  int restarts_used = 0;                // used in the whole job
+  int restarts_used = 0;                // under this requeue number
   int restarts_left = 0;                // restarts that would be granted now
   std::vector<NodeStatus> nodes;        // members by rank, then the others by arrival
   std::optional<RootCause> last_cause;  // root cause of the newest failed generation
-  std::optional<std::int64_t> step;     // highest step reported
+  std::optional<std::int64_t> step;     // highest step reported in this generation
   std::optional<std::int64_t> checkpoint;
   std::optional<RestorePlan> restore{};    // the state with which the generation began
   FailedCheckpoints failed_checkpoints{};  // in all generations

@@ -61,11 +61,11 @@ inline constexpr std::chrono::milliseconds kMinLeaseOfSeveral = std::chrono::sec
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
-// An agent reports details of a worker only once the worker has not moved for 1 s. A hang timeout
+// An agent reports details of its workers only once none of them has moved for 1 s. A hang timeout
 // must be longer.
 inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
-// How long a worker that runs in place may take to leave its generation.
+// How long a worker that stays may take to leave its generation.
 inline constexpr std::chrono::milliseconds kDefaultInPlaceTimeout = std::chrono::seconds(2);
 // How long the standbys of a new node may load the program. After this time the rendezvous takes
 // the node in anyway.

@@ -14,9 +14,9 @@ enum class Outcome {
   kSucceeded,        // every worker exited with 0
   kFailed,           // the job failed, and is not restarted
   kPreempted,        // stopped; a later start can continue from a state
-  kLeft,             // ended on purpose, without a saved state
+  kLeft,             // stopped without a saved state, or this agent left the job
   kUnreachable,      // no answer from the rendezvous, or too few nodes in time
-  kRefused,          // the rendezvous refuses this agent; never the outcome of a job
+  kRefused,          // this agent may not be in the job; never the outcome of a job
   kStateUnreadable,  // a state exists and cannot be loaded; a script must not restart the job
 };
 

@@ -21,7 +21,7 @@ enum class ProcessState {
   kDiskWait,  // in a system call that no signal interrupts (state D)
 };
 
-// A collective that a worker has entered and not completed.
+// A collective that a worker has entered.
 struct CollectiveCall {
   std::string group{};        // name of the process group
   std::int64_t sequence = 0;  // number within the group, equal on every rank
@@ -82,7 +82,7 @@ struct HangExcuse {
 // The progress of a node's workers that report progress and have neither ended nor sent BYE (their
 // last message before they exit).
 struct NodeProgress {
-  int workers = 0;                    // 0: none reports; then hangs of this node are not detected
+  int workers = 0;                    // 0: none reports
   Duration still{};                   // since one of them moved; excused time does not count
   std::vector<std::string> phases{};  // their phases, each once, sorted; at most kMaxPhases
   // True if a debugger holds a worker, the machine was suspended or overloaded, or the agent itself
@@ -92,7 +92,7 @@ struct NodeProgress {
   bool names_phases = false;
   // A worker has finished a step, even if the program reports no step numbers.
   bool stepped = false;
-  // Workers that have not moved for kDetailsAfter or longer; at most kMaxStillWorkers.
+  // Sent once none of these workers has moved for kDetailsAfter; at most kMaxStillWorkers.
   std::vector<StillWorker> still_workers{};
   // Running workers that have reported nothing since their start; `still`: since their start. Sent
   // while no other worker of the node moves; at most kMaxStillWorkers.

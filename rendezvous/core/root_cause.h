@@ -78,9 +78,9 @@ class Incidents {
   // known yet.
   bool OnlyVictims() const;
 
-  // Returns the first failure that is not a victim. If all are victims and the first failure is of
-  // a worker: a worker that left early (it exited with 0 while its peers still needed it), if there
-  // is one. Else the first failure. nullopt: nothing failed.
+  // The first failure that is not a victim. If all are victims: the worker that left early (it
+  // exited with 0 while its peers still needed it), if there is one and the first failure is of a
+  // worker; else the first failure. nullopt: nothing failed.
   std::optional<RootCause> FindRootCause() const;
 
  private:

@@ -1,4 +1,4 @@
-// Term: names one takeover by one of several rendezvous that share an etcd (docs/ha.md).
+// Term: names the leader of several rendezvous that share an etcd (docs/ha.md).
 #ifndef DDPRUN_RENDEZVOUS_CORE_TERM_H_
 #define DDPRUN_RENDEZVOUS_CORE_TERM_H_
 
@@ -6,11 +6,12 @@
 
 namespace ddprun {
 
-// A higher revision is a later takeover. Terms of different clusters cannot be compared: revisions
-// start again where etcd was restored from a snapshot.
+// Each write of the leader key begins a new term, of another leader or of the same one. A higher
+// revision is later. Terms of different clusters cannot be compared: revisions go back when etcd is
+// restored from a snapshot.
 struct Term {
   std::uint64_t cluster = 0;   // etcd's cluster id
-  std::uint64_t revision = 0;  // mod_revision that the takeover gave the leader key; 0: no term
+  std::uint64_t revision = 0;  // mod_revision of the leader key; 0: no term
 
   bool none() const { return revision == 0; }
   bool operator==(const Term&) const = default;

@@ -21,7 +21,7 @@ using Rank = StrongNumber<struct RankTag, int>;
 using LocalRank = StrongNumber<struct LocalRankTag, int>;
 // Rank of a node in the job (torchrun's GROUP_RANK), 0..nodes − 1.
 using NodeRank = StrongNumber<struct NodeRankTag, int>;
-// Number of a generation; the first is 0. If a generation is given up before its workers start, its
+// Number of a generation, from 0 on. If a generation is given up before its workers start, its
 // number is not used again.
 using Generation = StrongNumber<struct GenerationTag, int>;
 // The highest generation that an agent may claim. A rendezvous that continues from it still has

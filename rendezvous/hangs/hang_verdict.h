@@ -47,11 +47,11 @@ struct HangVerdict {
 //   1. a rank that a signal stopped, or that is in disk wait (D)
 //   2. if a rank waits in a collective, one of these:
 //      a. a rank that has not entered that collective
-//      b. a rank whose call with the same number has another operation or size. Comes before a if
-//         the rank of a waits in an earlier collective, or in one that its program does not report
-//         (its stack shows this)
+//      b. a rank whose call with the same number has another operation or size. Rule b precedes a
+//         if the rank of rule a waits in an earlier collective, or in a collective that its program
+//         does not report (its stack shows this)
 //      c. no single rank, but the network or the library
-//      If the rank of a is in an unreported collective and all calls match, the later rules decide
+//      None of these if the rank of rule a is in an unreported collective and all calls match
 //   3. a silent rank, while others are in ddp::init() (silent_culprit.h); only with `silent_tell`
 //   4. a rank whose stack differs from the others' (stack_culprit.h). If `silent_tell` is false,
 //      compares first only the ranks that report, then all ranks
@@ -67,7 +67,7 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
 // The verdict if all of `ranks` have announced their end (BYE) but still run.
 HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks);
 
-// "no rank has moved for 42 s (limit 30 s) at step 1204"
+// "no rank has moved for 42.0 s (limit 30 s) at step 1204"
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
                                bool step_seen);
 

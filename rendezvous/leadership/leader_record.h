@@ -13,7 +13,8 @@ struct LeaderRecord {
   std::string id;        // of the process that wrote it: random
   std::string endpoint;  // where agents and standbys reach it, "HOST:PORT"
   Duration validity{};   // its own: after sending a renewal it may acknowledge for this long
-  // The longest validity of this leader and of all earlier leaders that may still be valid.
+  // The longest validity of this leader and of all earlier leaders that may still be valid. Once
+  // this leader has resigned, its own validity does not count.
   Duration longest_validity{};
   // The leader has handed over, and stopped acknowledging before it wrote this: nobody leads.
   bool resigned = false;

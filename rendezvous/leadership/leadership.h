@@ -59,7 +59,7 @@ class Leadership {
     kTakingOver,  // we have written the leader key, and do not know yet whether it is ours
     kLeading,     // the leader key is ours; valid_until() says whether we may acknowledge
     kResigning,   // we acknowledge no more, write the key a last time, and wait for a successor
-    kOver,        // we led, and do not lead any more: this process serves no more
+    kOver,        // we have lost the lead, or were asked to end: this process serves no more
   };
 
   // ---- what happens ----

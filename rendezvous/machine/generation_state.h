@@ -76,7 +76,7 @@ struct Absences {
 struct HangSuspicion {
   // Set after a hang that did not end the generation, because a rank was busy.
   struct AtWork {
-    std::optional<Rank> rank;  // nullopt: the rank is not known
+    std::optional<Rank> rank;  // nullopt: any rank may be at work
   };
   // The findings of the last stacks. They stay valid while a node is silent: silence alone is no
   // reason to take stacks again.

@@ -98,8 +98,8 @@ struct JobLife : LifeRecord {
   GatheringState gathering;
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // time of the first Join
-  // Before this time no group forms: workers of an earlier life, or workers in no record, may still
-  // run. This is not the takeover hold of leases.md. During that hold groups do form.
+  // Before this time no group forms: workers that this rendezvous did not start, or workers of an
+  // earlier life, may still run. This is not the takeover hold of leases.md, in which groups form.
   std::optional<TimePoint> hold_until;
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join
@@ -107,7 +107,7 @@ struct JobLife : LifeRecord {
   LateAdmission late_admission;
   std::optional<TimePoint> next_admission;  // when the next held-back node is admitted
   ReportedProgress progress;                // input of HangWatch
-  // True: the job ends once no node is left. Each loss of a node sets it. It is false if a node was
+  // True: the job ends once no node is left. Each loss of a node sets it: to false if a node was
   // lost silently in this generation, because that node may come back.
   bool abandoned = false;
   bool has_states = false;  // a node has reported a state, which may be lost since

@@ -80,16 +80,16 @@ class JobMachine {
   JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options = {});
   // Continues a job from the record of an earlier rendezvous. Every member has one full lease to
   // come back. The lease begins at `now`, or at options.leases_from if that is later. Until the
-  // lease ends, no other node gets the member's ranks.
+  // lease ends, no other node gets the member's ranks, unless its workers are known to be gone.
   JobMachine(std::string job, const JobRecord& record, TimePoint now,
              JobMachineOptions options = {});
   JobMachine(const JobMachine&) = delete;
   JobMachine& operator=(const JobMachine&) = delete;
 
   // Handles one event and returns the actions. Never fails: an event that is not valid now is
-  // dropped, or answered with Refused or Fenced. A message about another generation is dropped
-  // without a line in the log. Exceptions: Join, Heartbeat, Leave, Preempted, HeldStates and
-  // StandbysReady count in any generation, and a Stopped of any generation can emit the event
+  // dropped, or answered with Refused, Fenced or Finished. A message about another generation is
+  // dropped without a line in the log. Exceptions: Join, Heartbeat, Leave, Preempted, HeldStates
+  // and StandbysReady count in any generation, and a Stopped of any generation can emit the event
   // `fenced`.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
@@ -248,9 +248,8 @@ class JobMachine {
   JobView View() const;
   // The newest generation that any agent was in.
   Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
-  // The end of the lease of a node that was last heard at `heard`. Until then no other node gets
-  // its ranks. After a takeover this is at least one lease after the end of the takeover hold,
-  // `leases_from` (leases.md).
+  // The end of the lease of a node that was last heard at `heard`. After a takeover this is at
+  // least one lease after the end of the takeover hold, `leases_from` (leases.md).
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
@@ -269,7 +268,7 @@ class JobMachine {
   bool gathering() const {
     return state() == JobState::kGathering || state() == JobState::kLastCall;
   }
-  void SaveRecord();  // later messages wait until the record is durable
+  void SaveRecord();  // later actions wait until the record is durable (job_action::Persist)
 
   const std::string job_;
   const JobMachineOptions options_;

@@ -1,5 +1,5 @@
-// JobCounters: counts of a job's events since its rendezvous started. A restart of the rendezvous
-// resets them, which readers of counters expect. A value.
+// JobCounters: counts of a job's events. A restart of the rendezvous, and a new start of the job,
+// reset them, which readers of counters expect. A value.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_JOB_COUNTERS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_JOB_COUNTERS_H_
 

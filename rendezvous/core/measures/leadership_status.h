@@ -16,7 +16,7 @@ struct LeadershipStatus {
   Term term{};                // of the leader that it knows, possibly itself
   std::string leader;         // address of that leader; "": not known
   Duration valid_for{};       // how long it may still lead without etcd (validity.h); 0: not at all
-  std::uint64_t changes = 0;  // changes of leader seen by this process
+  std::uint64_t changes = 0;  // new terms seen by this process
   bool reached = false;       // etcd has answered recently
   std::string trouble;        // why etcd accepts no change of the jobs; "": it does
 };

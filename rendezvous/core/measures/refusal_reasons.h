@@ -16,8 +16,8 @@ inline constexpr char kRelayed[] = "relayed";  // a proof made for another conne
 // No TLS, or a certificate of another authority
 inline constexpr char kTlsHandshake[] = "tls_handshake";
 inline constexpr char kOtherOwner[] = "other_owner";  // a job that belongs to somebody else
-inline constexpr char kNotInThisJob[] =
-    "not_in_this_job";  // other settings, or an older requeue number
+// By Refused: for example other settings, or an older requeue number
+inline constexpr char kNotInThisJob[] = "not_in_this_job";
 // A field out of bounds, or a first message other than Join
 inline constexpr char kMalformed[] = "malformed";
 inline constexpr char kNoJoin[] = "no_join";                   // a session without a Join for 10 s

@@ -1,5 +1,5 @@
-// StepRate: the steps per second of a generation, averaged over the last 15 to 30 s. A standstill
-// lowers it at once. A value; the time is an argument.
+// StepRate: the steps per second of a generation, averaged over the last 15 to 30 s; at first over
+// less. A standstill lowers it at once. A value; the time is an argument.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_STEP_RATE_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_STEP_RATE_H_
 

@@ -13,14 +13,16 @@
 
 namespace ddprun {
 
-// A worker ended by itself, with any result. Workers that the agent ended are not reported.
+// A worker ended with any result, or could not be started. Workers that end after the agent has
+// begun to end the generation are not reported.
 struct WorkerExited {
   Rank rank;
   LocalRank local_rank;
   int pid = 0;
   ExitStatus status;
   std::optional<std::int64_t> step;  // last STEP it reported
-  std::string error_kind;            // of its ERROR report (worker/contract/control.h), or empty
+  // Of its ERROR report (worker/contract/control.h); if it did not start: root_cause.h; or empty.
+  std::string error_kind;
   // Text of that report, of its error file, or why the worker did not start.
   std::string error_text;
   std::vector<std::string> stderr_tail;  // last lines of its stderr, oldest first
@@ -45,22 +47,22 @@ struct RootCause {
   enum class Kind {
     kWorkerFailed,     // a worker died, or could not be started
     kWorkerLeftEarly,  // a worker exited 0 while its peers still needed it
-    kNodeLost,         // an agent was killed, or was silent for its lease
-    kNodeLeft,         // an agent left on purpose
-    kHung,             // no rank moved: the others waited for this worker
+    kNodeLost,         // an agent was killed or cut off, or has left this generation
+    kNodeLeft,         // an agent has left the job
+    kHung,             // no rank moved; `failure`: the worker that the others waited for
   };
   Kind kind = Kind::kWorkerFailed;
   WorkerFailure failure;  // for a node: only host, node rank and generation
   // For a node or a hang: why. For a failed worker: which collectives did not match.
   std::string reason;
-  // Workers that failed because of this cause, in the order of their reports; at most kMaxVictims,
-  // without stderr_tail.
+  // The other workers that failed, in the order of their reports; at most kMaxVictims, without
+  // stderr_tail.
   std::vector<WorkerFailure> victims;
   // kHung: the frames of the worker's main thread, innermost first; at most kMaxCauseFrames, with
   // names of at most kMaxCauseNameBytes.
   std::vector<StackFrame> frames{};
   std::string phase{};  // kHung: the worker's phase, as the program names it; empty: training
-  Duration still{};     // kHung: since the worker moved last
+  Duration still{};     // kHung: since the worker moved last, or started
 
   bool operator==(const RootCause&) const = default;
 };

@@ -10,12 +10,12 @@
 
 namespace ddprun {
 
-// On every message, in both directions. A receiver checks it once, on entry, and drops a message
-// that does not fit.
+// On every message, in both directions. A receiver checks it once, on entry: it drops a message
+// that does not fit, or refuses its sender.
 struct Header {
   std::string job;                   // --rdzv-id
   std::uint32_t requeue_number = 0;  // Slurm's or JobSet's restart count, or 0
-  Generation generation;             // the sender's
+  Generation generation;             // the sender's; an answer may repeat that of the message
   AgentId agent_id;                  // the agent's, in both directions
   // The term of the sending rendezvous, if several rendezvous exist. Unused in messages of agents.
   Term term{};

@@ -16,8 +16,9 @@
 namespace ddprun {
 
 struct NodeSpec {
-  std::string host;     // name for people
-  std::string address;  // other nodes connect to it; MASTER_ADDR if this is node rank 0
+  std::string host;  // the host's name
+  // Other nodes connect to it. MASTER_ADDR if this is node rank 0 and the job names no other.
+  std::string address;
   int worker_count = 1;
   // The node rank that this agent requests (--node-rank). In a job, either every agent requests a
   // rank or none does.
@@ -38,15 +39,15 @@ struct WorkerProgram {
 };
 
 // The first message of every session, including a session that replaces a broken one.
-// header.generation: the generation that the agent is in. After a Join, an agent in a generation
-// repeats its messages of that generation (AssignmentAck, each WorkerExited, Stopped). The
-// rendezvous ignores the messages that it has received before.
+// header.generation: the newest generation of the agent; −1: none. After a Join the agent repeats
+// its messages of that generation (AssignmentAck unless workers run, each WorkerExited, Stopped).
+// The rendezvous ignores the messages that it has received before.
 struct Join {
   JobSpec job;
   NodeSpec node;
   int offered_port = 0;          // a free TCP port, held by the agent in case it gets rank 0
   bool workers_running = false;  // of header.generation
-  bool returning = false;        // this agent was in this job before
+  bool returning = false;        // the rendezvous has answered this agent before
   // The complete states on this node, newest first.
   std::vector<SavedState> states{};
   bool states_pending = false;             // the disk has not answered yet: HeldStates follows

@@ -19,9 +19,9 @@
 
 namespace ddprun {
 
-// The agent has joined and must wait. No answer.
+// The agent has joined and must wait. Answer: none, except to `start_standbys`.
 struct Waiting {
-  std::string reason;  // for people: which nodes are missing, or that the job is complete
+  std::string reason;  // for people: why it waits
   // Start a warm standby for each local rank now. Answer: StandbysReady. Only if the agent has said
   // Join::can_start_standbys.
   bool start_standbys = false;
@@ -84,7 +84,7 @@ struct Save {
 struct Stop {
   std::string reason;
   LookId look{};  // as in LookAgain; Stopped answers it
-  // Hanging workers of this node: end them first, with hang.signal and a short grace.
+  // Hanging workers of this node: end them with hang.signal and a short grace.
   std::vector<LocalRank> hung{};
 
   bool operator==(const Stop&) const = default;
@@ -96,8 +96,10 @@ struct Finished {
   int exit_code = 0;
   std::string reason;
   int restarts_used = 0;
-  std::optional<RootCause> root_cause;  // of the last generation; nullopt: the job succeeded
-  // Of earlier generations, oldest first; at most kMaxEarlierCauses.
+  // The newest root cause; nullopt: there is none, the job succeeded, or it goes on without this
+  // agent.
+  std::optional<RootCause> root_cause;
+  // The other root causes, oldest first; at most kMaxEarlierCauses.
   std::vector<RootCause> earlier;
   FailedCheckpoints failed_checkpoints{};  // of the whole job
   std::vector<std::string> excluded{};     // excluded hosts (quarantine)
@@ -106,15 +108,16 @@ struct Finished {
   bool operator==(const Finished&) const = default;
 };
 
-// This agent is no longer in the job: its lease ended, or the rendezvous does not know it. Other
-// nodes may have its ranks. The agent kills its workers without grace and joins again.
+// The rendezvous does not count on this agent and its workers any more, for example because its
+// lease ended. Other nodes may have its ranks. The agent kills its workers without grace and joins
+// again.
 struct Fenced {
   std::string reason;
 
   bool operator==(const Fenced&) const = default;
 };
 
-// This agent cannot be in the job. The job itself is not affected.
+// This agent cannot be in the job, or the job was started again without it.
 struct Refused {
   std::string reason;
 
@@ -126,7 +129,7 @@ struct Refused {
 struct LookAgain {
   LookId look;
   // The job's run id. With --start-anew, files of this run count, including files from before this
-  // agent joined. 0: the rendezvous is too old.
+  // agent joined. 0: the job has none yet, or the rendezvous is too old.
   RunId run_id{};
 
   bool operator==(const LookAgain&) const = default;

@@ -39,7 +39,7 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
-// The agent has its assignment, and everything except the start of workers is ready.
+// The agent has its assignment. If it serves torch's store: the store is open, or cannot be opened.
 struct AssignmentAck {
   bool operator==(const AssignmentAck&) const = default;
 };
@@ -69,8 +69,8 @@ struct CannotSave {
 struct Stopped {
   int offered_port = 0;
   std::optional<std::int64_t> last_step;  // highest step that its workers reported
-  // When the agent ended its workers because it had lost contact with the rendezvous, as Unix time
-  // by the node's clock. 0: the workers ended for another reason.
+  // When the last worker of a fenced agent had ended, as Unix time by the node's clock. 0: the
+  // agent was not fenced, or had no worker.
   std::int64_t fenced_at_ms = 0;
   std::vector<SavedState> states{};        // as in Join
   FailedCheckpoints failed_checkpoints{};  // as in Join
@@ -105,7 +105,7 @@ struct Preempted {
   bool operator==(const Preempted&) const = default;
 };
 
-// A worker of the generation looks for torch's store at another address than MASTER_PORT. While an
+// A process of the job looks for torch's store at another address than MASTER_PORT. While an
 // agent serves the store, nobody listens at that address. Repeated on each session. No answer.
 struct StoreElsewhere {
   std::string where;  // "localhost:29501"
@@ -114,7 +114,7 @@ struct StoreElsewhere {
 };
 
 // The agent's answer to Waiting::start_standbys: all standbys wait, one has ended or cannot be
-// started, or kStandbysLimit is over. The rendezvous does not reply.
+// started, or kStandbysLimit is over. Answer: Waiting, if the node must still wait.
 struct StandbysReady {
   bool operator==(const StandbysReady&) const = default;
 };
@@ -140,7 +140,7 @@ struct StacksTaken {
   }
 };
 
-// The agent leaves on purpose, and its workers are gone.
+// The agent leaves the job, and its workers are gone.
 struct Leave {
   std::string reason;  // "SIGTERM"
   int exit_code = 0;   // the exit code of this agent

@@ -52,14 +52,15 @@ class HangJudge {
   // Decides from the findings. `missing`: hosts that sent no stacks.
   void Decide(StackFindings::Culprit found, std::vector<std::string> missing, JobState state,
               TimePoint now);
-  // For a job whose workers run: adds how long no rank has moved, or why a hang would not be
+  // For a job whose workers run: adds how long no rank has moved, and why a hang would not be
   // noticed.
   void AddProgress(JobStatus* status, TimePoint now) const;
 
  private:
   bool Judges() const;
   // An excuse is a reason why a standstill is no hang, for example a debugger (core/progress.h). If
-  // both the standstill and `excuse` have reached the limit: warns all nodes, once per excuse.
+  // both the standstill and `excuse` have reached the limit: warns all nodes, once per excuse, and
+  // only about the first few excuses of a generation.
   void TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now);
   bool DebuggerHoldsOne() const;
   // Before the first step: warns all nodes, once in a generation, that ranks wait in init() for

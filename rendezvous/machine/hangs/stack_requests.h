@@ -52,8 +52,9 @@ class StackRequests {
   // nullopt: nothing is timed.
   std::optional<TimePoint> NextDeadline(TimePoint now) const;
 
-  // Ends the wait for answers and asks `question`. Call it only if complete() or late().
+  // Conclude() was called. Only while a request runs.
   bool concluding() const { return current_->concluding(); }
+  // Ends the wait for answers and asks `question`. Call it only if complete() or late().
   void Conclude(StackQuestion question);
   // Takes the answer to Conclude(). Ends the request and returns it; nullopt: the answer belongs to
   // another request.

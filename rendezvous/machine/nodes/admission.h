@@ -37,7 +37,7 @@ std::string WhyProgramDiffers(const WorkerProgram& ours, const std::string& host
 std::optional<std::size_t> FirstOtherArgument(const WorkerProgram& ours,
                                               const WorkerProgram& theirs);
 
-// The first node with a known program in the same role, or nullptr.
+// A node with a known program in the same role, or nullptr.
 const Node* ComparableNode(const Roster& roster, const WorkerProgram& program);
 
 // Why an agent does not get the rank that it asks for: `host` has the rank.
@@ -46,8 +46,8 @@ std::string WhyRankIsTaken(NodeRank rank, const std::string& host);
 // Why this job does not admit a new agent; "": it admits the agent.
 std::string WhyJoinIsRefused(const JobView& view, int max_agents, const Join& join);
 
-// Why this host is excluded, or could be. Call it only for a host that has reached a limit of the
-// quarantine.
+// Why this host is excluded, or could be. Call it only for an excluded host, or for one that has
+// reached a limit of the quarantine.
 std::string WhyExcluded(const JobLife& life, const std::string& host);
 
 // True if other hosts have enough free nodes for a group of the same size. A node that waits only

@@ -31,8 +31,9 @@ class HeldBackNodes {
   // Holds the node back until these processes, which SIGKILL did not end, are gone.
   void TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now);
   // The node has joined a running job whose program can be a warm standby. Holds it back until its
-  // standbys wait, for at most kStandbysLimit. The caller asks it to start them
-  // (Waiting::start_standbys). Has no effect on a node that is held back for another reason.
+  // standbys wait or the next gathering begins, for at most kStandbysLimit. The caller asks it to
+  // start them (Waiting::start_standbys). Has no effect on a node that is held back for another
+  // reason.
   void AwaitStandbys(Node& node, TimePoint now);
   // Ends AwaitStandbys(). False: the node was not held back for its standbys.
   bool EndLoading(Node& node);

@@ -1,8 +1,8 @@
 // Which nodes a job excludes (Quarantine) or admits later (LateAdmission). Pure: the time is an
 // argument.
 //
-// A node is excluded in three cases: its workers were the root cause too often within the window;
-// its ranks hung too often; its own check (--preflight) failed.
+// A host is excluded in three cases: its workers were the root cause too often within the window;
+// its ranks hung too often; under Slurm, its own check (--preflight) failed.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 

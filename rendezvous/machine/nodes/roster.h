@@ -88,9 +88,9 @@ struct NodeRecord {
 
 struct Node : NodeRecord {
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
-  // Set by Roster::SetSuspect: the node has no session, or its workers are done and its lease ended.
+  // Set by Roster::SetSuspect: it has no session, or its workers are done and its lease ended.
   bool suspect = false;
-  bool second = false;            // set by Roster: another node holds the rank that it asks for
+  bool second = false;  // set by Roster: another node holds the rank that it asks for
   std::string why_removed = "drained by an operator";
   HeldBack held_back{};  // set by Roster::SetHeldBack
   Stay stay;
@@ -100,8 +100,8 @@ struct Node : NodeRecord {
   Holdings held;                  // `pending` is set by Roster
   WorkerProgram program{};        // of a restored member: unknown until its next Join
   NodeUsage usage{};              // the newest
-  // The part of usage.failed_snapshots that is already counted; nullopt: not known. The
-  // agent had joined before (Join::returning), so a part of the number may be counted already.
+  // The part of usage.failed_snapshots that is already counted. nullopt: not known, because the
+  // agent had joined before (Join::returning).
   std::optional<std::int64_t> counted_snapshots{};
 
   bool done() const { return static_cast<int>(told.succeeded.size()) == spec.worker_count; }

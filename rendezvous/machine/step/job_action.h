@@ -54,11 +54,11 @@ struct Answer {
 struct ShowStacks {
   std::uint64_t ticket = 0;
   EncodedStackTree tree;
-  std::vector<std::string> missing;  // hosts that did not answer in time, sorted
+  std::vector<std::string> missing;  // hosts whose stacks are missing, sorted
   bool operator==(const ShowStacks&) const = default;
 };
 // MergeStacks, JudgeStacks and ForgetStacks take long in a large job, so JobLoop runs them on
-// another thread (StackMerge). MergeStacks adds one node's answer to a request; the first one
+// another thread (StackWorker). MergeStacks adds one node's answer to a request; the first one
 // begins the request. JudgeStacks ends the request, and its answer is StacksJudged. ForgetStacks
 // drops the request.
 struct MergeStacks {

@@ -30,12 +30,12 @@ struct JobMachineOptions {
   // Joins with a shorter or longer lease are refused.
   Duration shortest_lease{};
   Duration longest_lease = kMaxLease;
-  // An agent that does not prepare its assignment for this long is lost.
+  // An agent that does not acknowledge its assignment within this time is lost.
   Duration forming_timeout = std::chrono::seconds(30);
   // If only victims have failed, the stop waits this long for the failure of the root cause.
   Duration victim_grace = std::chrono::seconds(1);
-  // A waiting agent is told the reason after this time. The interval then doubles, up to one
-  // minute.
+  // While nodes gather, they are told the reason after this time. The interval then doubles, up to
+  // one minute.
   Duration tell_after = std::chrono::seconds(1);
   // How long a request for stacks waits for the nodes.
   Duration stacks_timeout = std::chrono::seconds(5);

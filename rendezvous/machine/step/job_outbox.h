@@ -39,7 +39,7 @@ class JobOutbox {
   void Reply(const Header& header, RendezvousMessage message);
   void Emit(JobEvent event);
   void Log(std::string text);
-  // Writes `text` to the log, and sends it to each node as a Warning.
+  // Writes `text` to the log, and sends it as a Warning to each node that has a session.
   void WarnAll(const Roster& roster, const std::string& text);
   void Add(job_action::Any action) {
     if (actions_.empty()) actions_.reserve(kUsual);
