@@ -95,20 +95,19 @@ struct CheckpointerOptions {
   // effect. When a rank is lost, the other ranks continue from the last step that one of them has
   // finished. This state contains the random generators of all ranks and the buffers of rank 0. By
   // default the generators of a rank are only on its node, and rank 0's buffers only on rank 0's
-  // node. If that node is lost, these values come from the last snapshot that step() made. With
-  // true, the ranks exchange the values in each step, so the loss of any node changes no value and
-  // repeats at most one step. Cost in each step: a gather of each rank's generator (5 KB) and a
-  // broadcast of rank 0's buffers.
+  // node. If a node is lost, the generators of its ranks come from the last snapshot that step()
+  // made. If it is rank 0's node and the model has buffers, training continues from that snapshot,
+  // and repeats the steps after it. With true, the ranks exchange the values in each step, so the
+  // loss of any node changes no value and repeats at most one step. Cost in each step: a gather of
+  // each rank's generator (5 KB) and a broadcast of rank 0's buffers.
   //
   // Must be the same on all ranks. The exchange is a collective, in the constructor of
   // ddp::OptimizerStep (context.h: the program makes one around its optimizer's step).
   // Without an OptimizerStep the exchange is in Checkpointer::step(). If the optimizer calls
   // forward and backward in its own step (LBFGS), there is a second exchange, in
-  // Checkpointer::step(). These two cases (no OptimizerStep, LBFGS) are not fully protected: if a
-  // node is lost between backward and Checkpointer::step(), the random generators of its ranks come
-  // from the last snapshot that Checkpointer::step() made, as with `false`. If it is rank 0's node,
-  // so do rank 0's buffers. The first step of a program that does not call load_latest() is also
-  // exchanged in Checkpointer::step().
+  // Checkpointer::step(). In these two cases, the loss of a node between backward and
+  // Checkpointer::step() costs the same as with `false`. The first step of a program that does not
+  // call load_latest() is also exchanged in Checkpointer::step().
   bool share_each_step = false;
 
   // For a program that only loads, for example while a training uses the folder. The Checkpointer
@@ -197,8 +196,8 @@ class Checkpointer {
 
   // Waits until the last checkpoint is on disk or has failed. Returns the results of all saves.
   // They are equal on all ranks, except for snapshot_step. So after `save(); flush();` either the
-  // checkpoint is on disk, or SaveStatus::error has the reason. The other ranks wait for rank 0 as
-  // in any collective, at most Options::timeout.
+  // checkpoint is on disk, or SaveStatus::error has the reason, or the save was skipped (kSkip).
+  // The other ranks wait for rank 0 as in any collective, at most Options::timeout.
   SaveStatus flush();
 
   // Returns the results that this rank knows: on rank 0 the current ones, on other ranks those at
@@ -219,8 +218,9 @@ class Checkpointer {
   // How. The bytes go directly into the parts, in chunks. One copy crosses the network to each
   // node, and the ranks of the node share it. In addition to the parts, each rank needs at most 2
   // MiB of memory, and the ranks of a node together another 4 MiB. If a tensor of the parts is not
-  // contiguous, the rank also needs the size of that tensor. In the end each rank has checked the
-  // hashes of its tensors.
+  // contiguous, the rank also needs the size of that tensor. If the parameters are on a GPU and the
+  // optimizer has made no step yet, the rank also needs host memory of the size of the optimizer's
+  // state. In the end each rank has checked the hashes of its tensors.
   //
   // Damaged files. A file is damaged if its length or a hash is wrong. It is renamed to
   // `<name>.<run id>.corrupt` if its header says that this run made it, otherwise to

@@ -2,7 +2,8 @@
 //
 // Every function here except seed_everything() is a collective: all ranks must call it, in the same
 // order, from one thread at a time. Each function blocks until it has its result. It throws
-// CollectiveError if another rank is gone, or if Options::timeout has passed.
+// CollectiveError if another rank is gone, or if Options::timeout has passed. With NCCL, this
+// timeout ends the process instead, except in ddp::run_in_place (docs/gpu.md).
 //
 // Tensors may be on the CPU or on Context::device(). If a tensor is not on Context::device(), the
 // library copies it there and copies the result back. Otherwise the semantics are those of

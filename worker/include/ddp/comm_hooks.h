@@ -22,9 +22,9 @@ namespace ddp {
 // A function that turns the gradients of this rank into the gradients that all ranks get.
 //
 // `bucket.getBuffer()` is a tensor of one dimension. It has this rank's gradients of some
-// parameters. The hook may overwrite it. The thread of backward() calls the hook for one bucket
-// after another, in the same order on all ranks, so the hook may begin collectives. In join(), a
-// rank without inputs calls the hook too, with gradients of zeros.
+// parameters. The hook may overwrite it. backward() calls the hook for one bucket after another (on
+// a GPU: on a thread of autograd), in the same order on all ranks, so the hook may begin
+// collectives. In join(), a rank without inputs calls the hook too, with gradients of zeros.
 //
 // The future's value must be a tensor of the buffer's shape, dtype and device (it may be the buffer
 // itself), or a list of one such tensor. The value is used unchanged: a hook that wants the mean

@@ -24,7 +24,7 @@ struct Options {
   // has a CUDA device; otherwise it means gloo. Must be the same on all ranks.
   std::string backend = "auto";
 
-  // The value of Context::device(): "cpu", "cuda" or "auto". "auto" means cuda with nccl, and cpu
+  // The kind of Context::device(): "cpu", "cuda" or "auto". "auto" means cuda with nccl, and cpu
   // with gloo. Use "cuda" with gloo if several ranks must share a GPU: NCCL refuses that. The ranks
   // of a node then take its GPUs in turn, and gradients go through host memory. Must be the same on
   // all ranks.
@@ -33,13 +33,13 @@ struct Options {
   // The time limit of one collective. The default is PyTorch's, 30 minutes
   // (torch/distributed/constants.py: default_pg_timeout), or twice the longer of
   // --hang-startup-timeout and --hang-timeout, if this is more. So ddprun normally reports a hang,
-  // with the rank that causes it, before the collective fails. Not if a phase has had standstills
-  // of minutes: then the limit of `--hang-timeout auto` may be longer than that of the collective.
+  // with the rank that causes it, before the collective fails. Exception: if ranks have stood
+  // still for minutes in a phase, the limit of `--hang-timeout auto` for it may be longer.
   std::optional<std::chrono::milliseconds> timeout;
 
-  // The time limit of init() for the connection to rank 0, and for the wait for missing ranks. The
-  // default is 5 minutes. If this is not set and ddprun watches for hangs, init() waits for missing
-  // ranks at least one minute longer than ddprun's limit. So ddprun reports first.
+  // The time limit of init() for the connections to other ranks, and for the wait for missing
+  // ranks. The default is 5 minutes. If this is not set and ddprun watches for hangs, init() waits
+  // for missing ranks at least one minute longer than ddprun's limit. So ddprun reports first.
   std::optional<std::chrono::milliseconds> init_timeout;
 
   // Makes malloc keep freed memory for later allocations. Otherwise malloc returns memory to the
@@ -153,7 +153,7 @@ class Context {
 // work that is not a training step and may take longer than a step. ddprun shows the phase. ddprun
 // also learns for each phase how long the ranks may stand still before it reports a hang. Without a
 // Phase, an evaluation looks like a step that never ends. The library sets these phases itself:
-// init, restore, first_step, step, data, checkpoint.
+// init, restore, first_step, step, data, checkpoint, end.
 //
 //     {
 //       const ddp::Phase phase(ctx, "evaluation");
@@ -232,7 +232,7 @@ class OptimizerStep {
 //   ConfigError      the environment or the options are wrong, or ranks contradict each other in
 //                    RANK, WORLD_SIZE or backend
 //   BindError        rank 0 cannot listen on MASTER_PORT
-//   CollectiveError  rank 0 was not reachable, or ranks were missing, within init_timeout; or some
+//   CollectiveError  within init_timeout a rank was not reachable, or ranks were missing; or some
 //                    rank cannot join: the text names that rank and the reason
 Context init(const Options& options = Options());
 

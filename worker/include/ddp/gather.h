@@ -1,7 +1,5 @@
-// Collectives that gather or scatter values that differ between ranks. The rules of collectives.h
-// apply: all ranks must call the same function, in the same order, from one thread at a time. Each
-// function blocks until it has its result. It throws CollectiveError if another rank is gone, or if
-// Options::timeout has passed.
+// Collectives that gather or scatter values that differ between ranks. The rules at the top of
+// collectives.h apply.
 //
 // Tensors must be dense, with at most 14 dimensions. They may have any dtype, and may be on the CPU
 // or on Context::device(). Their lengths in the first dimension may differ between ranks, and may

@@ -20,12 +20,12 @@ struct VerifyOptions {
 
 // A tensor whose name, dtype, shape or bytes differ between ranks.
 struct ReplicaDifference {
-  std::string name;            // "parameter 'layer.weight'" or "buffer 'norm.running_mean'"
+  std::string name;            // on this rank, for example "parameter 'layer.weight'"
   std::vector<int> ranks;      // the ranks that differ, ascending
   bool from_majority = false;  // true: `ranks` differ from the majority; false: from rank 0
 };
 
-// Returns all differences, in the order of the module's tensors. The result is equal on every rank.
+// Returns all differences, in the order of the module's tensors. Each rank finds the same ones.
 // A collective; call it between steps. Each rank hashes the name, dtype, shape and bytes of each
 // tensor (XXH3-64). A CUDA tensor is first copied to the host. Then all ranks gather the hashes, 8
 // bytes for each tensor and rank.
