@@ -81,7 +81,7 @@ class Agent {
 
   void Feed(const Supervisor::Event& event);
   void PerformDecided();
-  // Begins to join the job. Called when the fork server is ready, or when its time limit is over.
+  // Begins to join the job. With a fork server: once its standbys wait, or none can be expected.
   void Join();
   void ArmDeadline();
 
@@ -119,8 +119,8 @@ class Agent {
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
   void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
   void OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now);
-  // For a message from a process without a worker among its ancestors: a standby, the fork server,
-  // or another process. ControlSocket attributes messages of a worker's descendants to the worker.
+  // For a message from a process that belongs to no worker: a standby, the fork server, or another
+  // process. ControlSocket attributes messages of a worker's descendants to the worker.
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
   // The times of a complete restart, for the log and the report; nullopt: no restart is complete.
   std::optional<RestartTimes> TakeRestartTimes();

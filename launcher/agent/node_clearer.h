@@ -31,7 +31,7 @@ class NodeClearer {
   using Done = std::function<void(const absl::StatusOr<std::vector<StuckProcess>>&)>;
   // Called on the loop.
   struct Events {
-    std::function<void(pid_t)> ended;               // a process of Done's list has ended
+    std::function<void(pid_t)> ended;               // a watched process has ended
     std::function<void(const absl::Status&)> lost;  // Unavailable, as above
   };
 

@@ -51,7 +51,7 @@ class NodeWorkers {
     std::function<void(const Ended&)> ended;
     // ProcessRunner returned Unavailable: the workers are dead.
     std::function<void(const absl::Status&)> lost;
-    std::function<void(pid_t)> stuck_ended;  // a process that Clear() waited for is gone
+    std::function<void(pid_t)> stuck_ended;  // a process that SIGKILL did not end in time is gone
   };
   // How the workers of a generation are started.
   struct Start {
@@ -92,8 +92,8 @@ class NodeWorkers {
   // Call it when the guardian is dead: then the workers are dead, too. Reads the workers' last
   // output and messages, and forgets the workers.
   void Abandon();
-  // The NodeClearer takes over the workers that SIGKILL has not ended, kills all other remaining
-  // processes, and calls `done` (node_clearer.h, which also explains `may_be_exiting`).
+  // The NodeClearer takes over the workers that SIGKILL has not ended, kills the processes that
+  // workers left behind, and calls `done` (node_clearer.h, which also explains `may_be_exiting`).
   void Clear(bool may_be_exiting, NodeClearer::Done done);
 
   // Call it with each heartbeat while a generation runs.

@@ -1,7 +1,7 @@
 // ProgressWatch: the progress of this node's workers, from their progress pages and their messages
 // on the control socket. It does not judge hangs.
 //
-// Belongs to NodeWorkers and the loop's thread. Each Read() costs a few loads per worker.
+// Belongs to NodeWorkers and the loop's thread. Read() makes no system call.
 #ifndef DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_
 

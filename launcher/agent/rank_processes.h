@@ -31,9 +31,9 @@ std::vector<pid_t> WithDescendants(pid_t pid, std::size_t most);
 // for the rank), the speaker's descendants, the worker, the worker's other descendants.
 std::vector<pid_t> ProcessesOf(pid_t speaker, pid_t worker, std::size_t most);
 
-// The stacks of all ranks, and of at most kMostShownProcesses more processes of each rank. The
-// ranks' own processes come first, because the verdict needs them. Blocks like
-// stacks::TakeStacks().
+// The stacks of the process that reports for each rank, and of at most kMostShownProcesses more
+// processes of the rank. The processes that report come first, because the verdict needs them.
+// Blocks like stacks::TakeStacks().
 inline constexpr std::size_t kMostShownProcesses = 8;
 StackTree TakeStacksOf(absl::Span<const RankProcess> ranks,
                        std::chrono::steady_clock::time_point deadline,

@@ -1,7 +1,7 @@
 // The output of this node's workers. Each worker has a LogPump to its files, and to the console if
 // the job's options allow it.
 //
-// Belongs to the agent, for its whole life, and to the loop's thread.
+// Belongs to NodeWorkers and the loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_LOGS_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_LOGS_H_
 

@@ -1,5 +1,5 @@
-// ErrorFiles: keeps the contents of the error files that this node's workers wrote in the last
-// generation, until the job's root cause is known. Pure. Owned by the agent.
+// ErrorFiles: keeps the error files of this node's workers that failed in the last generation,
+// until the job's root cause is known. Pure. Owned by RunFiles.
 #ifndef DDPRUN_LAUNCHER_CORE_ERROR_FILES_H_
 #define DDPRUN_LAUNCHER_CORE_ERROR_FILES_H_
 
@@ -17,7 +17,7 @@ class ErrorFiles {
   void Begin(Generation generation, Rank first_rank);
   // Ignores the content if it is of an earlier generation and comes late because of a slow disk.
   void Add(Generation generation, LocalRank local_rank, std::string content);
-  // The error file of the worker that is the cause; "": none, or it ran on another node.
+  // The error file of the worker that is the cause; "": none of this generation on this node.
   std::string Of(const RootCause& cause) const;
 
  private:

@@ -29,14 +29,14 @@ class NodeStates {
   void OnSnapshot(std::uint32_t requeue_number, Generation generation, std::int64_t step);
   void OnCheckpoint(std::uint32_t requeue_number, Generation generation, std::int64_t step,
                     const std::string& path);
-  // `files`: all states on the disk. Forgets all other files. `incomplete`: a part of the disk
-  // could not be read, and may hold another state.
+  // `files`: the result of a scan. Forgets all other files. `incomplete`: a part of the disk could
+  // not be read, and may hold another state.
   void OnFound(std::vector<SavedFile> files, bool incomplete = false);
   // A generation starts with this plan. Forgets the states of later steps: they are on a dead
   // timeline (docs/recovery.md).
   void OnStarted(const RestorePlan& plan);
 
-  // All durable states. The next scan checks whether their files still exist.
+  // The durable states. The next scan checks whether their files still exist.
   const std::vector<SavedFile>& files() const { return files_; }
 
   // The newest first, at most kMaxSavedStates.

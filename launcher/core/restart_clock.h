@@ -2,10 +2,10 @@
 // passes to it. Left of an arrow: the event that begins the phase; right: the event that ends it.
 // Nothing on the left: the phase begins when the phase above ends.
 //
-//     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
+//     stop           a worker has failed, or the rendezvous says Stop  →  the node is cleared
 //     round          →  this agent has the new ranks of its workers, and starts them
 //     spawn          →  every worker is a new process, or a standby that has got its rank
-//     load           →  ddp::init() has begun: libraries are loaded
+//     load           →  ddp::init() has begun: libraries are loaded. Without it: as for setup
 //     process_group  →  ddp::init() has ended
 //     setup          →  the first step is done, or a phase NAME begins
 //     NAME (PHASE=NAME)           →  the next phase NAME, or the first step
@@ -38,7 +38,7 @@ class RestartClock {
 
   // Call these in this order; each ends the previous phase. The first generation is not measured.
   void GenerationEnded(TimePoint now);
-  void NoWorkerLeft(TimePoint now);
+  void NoWorkerLeft(TimePoint now);  // the node is cleared (NodeCleared)
   void GenerationStarted(Generation generation, TimePoint now);
   void WorkersSpawned(int warm, TimePoint now);
   // A worker entered a phase: "init", "ready", or a NAME (see above).

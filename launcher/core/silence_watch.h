@@ -2,7 +2,7 @@
 // reports its steps. It warns at most once per agent, and only on the node of rank 0. Once any
 // worker of this node has reported, it never warns: the first step after a restart may take longer.
 //
-// Pure. Belongs to the agent, which calls See() at each heartbeat and Look() at the deadline.
+// Pure. Belongs to WorkerWatch, which calls See() at each heartbeat and Look() at the deadline.
 #ifndef DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
 #define DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
 

@@ -59,7 +59,7 @@ class StandbyPool {
     int wanted = 0;                             // how many to keep, spread over the local ranks
     int workers = 1;                            // on this node
     bool forks = false;                         // there is a fork server; begins with Forks::kLater
-    Duration settle = std::chrono::seconds(3);  // after the start, if no steps are reported
+    Duration settle = std::chrono::seconds(3);  // after the start, if a worker reports no step
     Duration start_limit = std::chrono::minutes(5);  // from a standby's start until it waits
     // A standby ended *early* if it ended before it began to wait, or within this time after that.
     Duration steady = std::chrono::seconds(10);

@@ -1,7 +1,7 @@
 // StillWatch: finds which workers of this node moved between two looks, and for how long the others
 // have been still. Makes the heartbeat's report of both.
 //
-// Pure: observations and the time go in. Owned by the agent, which looks before each heartbeat.
+// Pure: observations and the time go in. Owned by WorkerWatch, which looks before each heartbeat.
 #ifndef DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
 #define DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
 
@@ -25,7 +25,7 @@ struct SeenWorker {
   int pid = 0;
   std::uint64_t moves = 0;  // changes with each move
   std::optional<std::int64_t> step{};
-  std::string phase{};  // empty: training
+  std::string phase{};  // empty: training, or no phase is reported yet
   std::optional<CollectiveCall> inside{};
   std::vector<CollectiveCall> earlier{};  // as StillWorker::earlier
   std::int64_t entered = 0;               // as StillWorker::entered
@@ -76,14 +76,13 @@ struct ProcessFacts {
 
 class StillWatch {
  public:
-  // Look() calls it for each worker if no worker of the node has moved for
-  // NodeProgress::kDetailsAfter (1 s) or longer; time under a debugger does not count. Exception:
-  // for a worker that has said BYE, it calls it if this worker has not moved for that time, even if
-  // other workers move.
+  // Look() calls it for each worker if no worker that reports has moved for
+  // NodeProgress::kDetailsAfter (1 s). Exception: for a worker that has said BYE, it calls it once
+  // this worker has not moved for that time, even if other workers move.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
   // `heartbeat`: the intended time between two looks. If the real time was much longer, this
-  // process was stopped or got no CPU, or the machine was suspended; then no time counts as still.
+  // process was stopped or got no CPU; then no time counts as still.
   explicit StillWatch(Duration heartbeat) : heartbeat_(heartbeat) {}
 
   // The workers of a generation are about to start.

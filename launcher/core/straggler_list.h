@@ -30,7 +30,7 @@ class StragglerList {
                                    std::chrono::microseconds others);
   // The rank is no longer slow. nullopt: it was not known as slow.
   std::optional<std::string> Ended(std::int64_t rank);
-  // Call it once the ranks are compared: from then on an empty list means that no rank is slow.
+  // The ranks' times are being compared: from now on an empty list means that no rank is slow.
   void Compare() { compared_ = true; }
   // How many ranks are slow; nullopt: the ranks were not compared.
   std::optional<int> size() const;

@@ -9,7 +9,7 @@
 //     Spawning     Spawning    a newer Assignment
 //                  Running     Start
 //                  Joining     Stop, or the lease is over: no worker was started
-//     Running      Stopping    a worker failed that is no victim of another, or Stop
+//     Running      Stopping    a worker failed (no victim of another) or did not start, or Stop
 //                  Fenced      the lease is over
 //                  Spawning    an Assignment with no Stop before it (all workers have ended, and
 //                              the rendezvous did not wait for this node's reports)
@@ -38,9 +38,9 @@
 // replaced at any time; the workers go on meanwhile. On each session the Supervisor first sends
 // Join, and then repeats the messages of its generation. Two exceptions: while Fenced, Join waits
 // until the workers are gone; with a verdict, no Join is sent, except in Leaving. A session that
-// breaks may lose only CheckpointDamaged, Checkpointed, CannotSave and RestartTimed. Of these, only
-// Checkpointed can decide: the job saves (ddprun stop --save). Then the rendezvous asks again, and
-// the workers save again after their next step.
+// breaks may lose CheckpointDamaged, Checkpointed, CannotSave, RestartTimed, StacksTaken and Leave.
+// If the rendezvous waits for a checkpoint or for stacks, it asks again on the next session. If it
+// misses Leave, it waits until the lease is over.
 //
 // A term names one takeover by one of several rendezvous; a later takeover has a higher term. With
 // several rendezvous, the Supervisor obeys the highest term that it has seen, and ignores messages

@@ -51,9 +51,8 @@ struct SupervisorOptions {
   AgentId agent_id;
   JobSpec spec;
   NodeSpec node;
-  WorkerProgram program{};  // the workers' program, for the rendezvous
-  std::string
-      why_ineligible{};  // reported to the rendezvous: why this node must stay out; or empty
+  WorkerProgram program{};                  // the workers' program, for the rendezvous
+  std::string why_ineligible{};             // why this node must stay out; empty: it may join
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
   // The time in which a worker that stays in its process must leave its generation. After this time
   // it is ended like the other workers. 0: no worker is asked to leave.
@@ -61,16 +60,16 @@ struct SupervisorOptions {
   // The signal to a worker that hangs, and the time from it to SIGKILL, at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);
-  // Time after SIGKILL. A worker that still exists then is reported and left behind. Mostly it is
-  // in an uninterruptible wait.
+  // The time after SIGKILL. A worker that still exists then is reported and left behind. Mostly it
+  // is in an uninterruptible wait.
   Duration kill_grace = std::chrono::seconds(2);
-  // A second SIGINT or SIGQUIT ends the grace. Within this time of the first it is ignored, because
-  // some senders signal both the process and its group.
+  // While the agent leaves, SIGINT or SIGQUIT ends the grace. Within this time of the first signal
+  // it is ignored, because some senders signal both the process and its group.
   Duration repeat_guard = std::chrono::milliseconds(300);
   // False: the rendezvous is in this process. Then there is no lease, a lost session ends this
   // node's part of the job, and heartbeats are sent only while there is something to report.
   bool leases = true;
-  // True: more than one endpoint is configured. Then a rendezvous may be alive although one
+  // True: several endpoints, or etcd, are configured. Then a rendezvous may be alive although one
   // endpoint refuses the connection. A received term (ha.md: the number of a leader) has the same
   // effect, even if this is false.
   bool several = false;

@@ -49,8 +49,8 @@ struct ScanResult {
 ScanResult FindCheckpoints(const ScanRequest& request);
 
 // FindCheckpoints on a separate thread. The thread first claims the folder for this life of the job
-// (the job under one requeue number: owner_watch.h). After that no earlier life adds or removes
-// files there. Belongs to the loop's thread.
+// (the job under one requeue number: owner_watch.h), if it can. After that no earlier life adds or
+// removes files there. Belongs to the loop's thread.
 class CheckpointScan {
  public:
   using Done = std::function<void(ScanResult)>;

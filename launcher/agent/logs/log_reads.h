@@ -3,7 +3,7 @@
 // LogReads decides how much to read and when. A separate thread reads the disk (LogFileReader), one
 // chunk at a time, alternating between readings. A reading sends no more bytes than its reader has
 // allowed. At the end of a followed file, the reading waits until the WriterThread writes more or
-// closes the file. If the disk does not answer, only the readers of logs get no answer.
+// closes the file. If the disk does not answer, the readers of logs get an error.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_LOGS_LOG_READS_H_

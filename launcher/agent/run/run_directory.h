@@ -31,9 +31,9 @@ namespace ddprun {
 
 class RunDirectory {
  public:
-  // Makes the folders. The error names the folder that cannot be made, and the reason. If there is
-  // no room for snapshots, the run goes on: snapshots() is empty, and why_no_snapshots() has the
-  // reason.
+  // Makes the folders. The error names the folder that cannot be made, and the reason. If only the
+  // folder of snapshots cannot be made, the run goes on: snapshots() is empty, and
+  // why_no_snapshots() has the reason.
   static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job,
                                              std::uint32_t requeue_number);
 

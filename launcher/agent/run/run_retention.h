@@ -38,7 +38,7 @@ class RunRetention {
  public:
   using Done = std::function<void(const RemovedRuns&)>;
   // Calls `done` on that thread, once, if `keep.number` is not 0. If the disk is slow, the call
-  // comes after this object's destruction.
+  // comes after this object's destruction, or never, if the process ends first.
   RunRetention(RunsToKeep keep, Done done);
   ~RunRetention();
   RunRetention(const RunRetention&) = delete;

@@ -63,7 +63,7 @@ class ForkServerProcess {
   // Takes the message FORKSERVER. Ignores it unless `peer` is this server.
   void Hear(pid_t peer, const ForkServerMsg& message);
 
-  // `trains`: workers train now, so the server gets nice value 5 while it imports.
+  // `trains`: workers train now, so the server imports at a lower priority (background_priority.h).
   void GiveWay(bool trains);
   // Signals its process group. Passes on the agent's SIGSTOP and SIGCONT.
   void Signal(int signo);

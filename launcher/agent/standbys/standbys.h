@@ -4,7 +4,7 @@
 //
 // StandbyPool decides; this class acts. A standby is started below the guardian, like a worker,
 // with DDPRUN_STANDBY=1 and without a rank. It says STANDBY=waiting. HandOver() makes it a worker:
-// it sends GO=1 with the environment and log files of the worker. Until then the standby's output
+// it sends GO=1 with the worker's environment and output pipes. Until then the standby's output
 // goes to separate files (RunDirectory::StandbyFolder), not to the console. The end of a standby is
 // no failure: another one replaces it.
 //
@@ -48,7 +48,7 @@ class Standbys {
   };
   // A standby that has become a worker.
   struct HandedOver {
-    SpawnedProcess process;  // with the pipes of its worker log files
+    SpawnedProcess process;  // with the pipes of its output as a worker
     // Pumps the output of the time when it was a standby; keep it until the worker ends. Null: the
     // process was forked.
     std::unique_ptr<LogPump> before;

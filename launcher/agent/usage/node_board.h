@@ -1,5 +1,5 @@
-// NodeBoard: facts of the node that the agent's loop publishes for other threads. Thread-safe:
-// readers do not wait for the loop, and the loop does not wait for them.
+// NodeBoard: facts of the node that the agent's loop publishes for other threads. Thread-safe: a
+// lock is held only while the facts are copied.
 #ifndef DDPRUN_LAUNCHER_AGENT_USAGE_NODE_BOARD_H_
 #define DDPRUN_LAUNCHER_AGENT_USAGE_NODE_BOARD_H_
 
@@ -24,8 +24,8 @@ class NodeBoard {
     LogTotals logs;
     Duration round_trip{};                  // of the last answered heartbeat; 0: none
     std::optional<TimePoint> heartbeat_at;  // when the last one was sent
-    Histogram checkpoints;                  // time until each was durable, since the agent's start
-    Histogram snapshots;                    // the same, in memory
+    Histogram checkpoints;  // all since the agent's start: the time until each was durable
+    Histogram snapshots;    // all since the agent's start: the time until each was in memory
   };
 
   void Set(Facts facts) {

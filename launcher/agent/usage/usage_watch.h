@@ -1,5 +1,5 @@
-// UsageWatch: measures the resource use of this node's workers, off the loop, and reports it to the
-// rendezvous and to the NodeBoard.
+// UsageWatch: measures the resource use of this node's workers, off the loop, for heartbeats. Keeps
+// the NodeBoard up to date.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_WATCH_H_
@@ -23,7 +23,7 @@ namespace ddprun {
 class UsageWatch {
  public:
   static constexpr Duration kLookEvery = std::chrono::seconds(5);
-  static constexpr Duration kTellEvery = std::chrono::seconds(1);  // for the board
+  static constexpr Duration kTellEvery = std::chrono::seconds(1);  // to the board
 
   // `loop` and `workers` must outlive this object. `board` may be null.
   UsageWatch(EventLoop* loop, NodeWorkers* workers, std::shared_ptr<UsageMeter> meter,

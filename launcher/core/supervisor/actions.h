@@ -32,14 +32,14 @@ struct SupervisorActions {
     bool operator==(const SendHeartbeat&) const = default;
   };
   // End all processes that the workers have left behind. Answer: NodeCleared, when no process is
-  // left, or after 2 s. NodeCleared names the processes that SIGKILL did not end. `may_be_exiting`:
-  // on a node without GPUs, workers that are exiting need not be gone (docs/internals/guardian.md).
+  // left, after 2 s at the latest. NodeCleared names the processes that SIGKILL did not end.
+  // `may_be_exiting`: exiting workers need not always be gone (docs/internals/guardian.md).
   struct ClearNode {
     bool may_be_exiting = false;
     bool operator==(const ClearNode&) const = default;
   };
   // No worker runs: find out which states are on the disk. Answer: StatesFound, however long it
-  // takes. Until then Join and Stopped say that the states are pending.
+  // takes, unless workers start first. Until then Join and Stopped say that states are pending.
   struct ScanStates {
     RunId run_id{};  // of LookAgain; 0: none
     bool operator==(const ScanStates&) const = default;
@@ -51,7 +51,7 @@ struct SupervisorActions {
     bool operator==(const OfferPort&) const = default;
   };
   // Rank 0 of this generation is here: serve an empty store for torch on this port, in place of the
-  // earlier store. Answer: StoreOpened, when clients of all nodes can connect, or StoreFailed.
+  // earlier store. Answer: StoreOpened, when clients can connect, or StoreFailed.
   struct OpenStore {
     Generation generation;
     std::string master_addr;

@@ -87,7 +87,7 @@ class Contact {
   const SupervisorOptions options_;
   bool ever_ = false;  // a message has come
   bool waiting_noted_ = false;
-  TimePoint lost_since_;  // the agent's start, or the end of the last session with a message
+  TimePoint lost_since_;  // the time of the last Begin() or Lost()
   std::string why_lost_;
   TimePoint last_{};  // the newest time given to Had()
   Duration round_trip_{};

@@ -14,7 +14,7 @@ namespace ddprun {
 
 // A scope of names, like std::ios_base: Supervisor::WorkerEnded is one of them.
 struct SupervisorEvents {
-  // The agent begins to connect. The first event, once.
+  // The agent begins to connect. Once; a signal, Superseded or WorkersLost may come before.
   struct AgentStarted {};
   // A session is open. An earlier one was lost before.
   struct SessionOpened {};
@@ -41,7 +41,7 @@ struct SupervisorEvents {
     LocalRank local_rank;
     std::string error;  // "": all folders exist
   };
-  // The worker's process has executed its program.
+  // The worker's process has executed its program, or was killed before it could.
   struct WorkerSpawned {
     LocalRank local_rank;
     int pid = 0;
@@ -144,7 +144,7 @@ struct SupervisorEvents {
     Generation generation;
     std::string reason;
   };
-  // A process of this node looks for torch's store at another address than MASTER_PORT.
+  // A process of this node looks for torch's store at another port than MASTER_PORT.
   struct StoreSoughtElsewhere {
     std::string where;  // host:port
   };
@@ -156,7 +156,7 @@ struct SupervisorEvents {
   struct RestartMeasured {
     RestartTimes times;
   };
-  // Every worker of this generation has begun its work. `took`: the time since the spawn.
+  // This node's workers are at work, as StartWatch sees it. `took`: the time since the spawn.
   struct StartMeasured {
     Generation generation;
     Duration took{};

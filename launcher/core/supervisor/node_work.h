@@ -77,7 +77,7 @@ struct NodeWork {
   // needs.
   bool MayBeExiting() const;
   std::optional<std::int64_t> NewestStep() const;
-  // Call it when the workers are lost: expects nothing of them any more.
+  // Call it when the workers are lost or given up: expects nothing of them any more.
   void Abandon();
 
   // The report of a worker's end to the rendezvous.
