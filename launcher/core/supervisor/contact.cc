@@ -47,15 +47,16 @@ TimePoint Contact::FenceAt() const { return FenceTime(last_, options_.spec.lease
 
 TimePoint Contact::BackstopAt() const { return FenceAt() + BackstopDelay(options_.spec.lease); }
 
-TimePoint Contact::GiveUpAt() const {
-  return lost_since_ + (ever_ ? options_.daemon_grace : options_.connect_timeout);
+std::optional<TimePoint> Contact::GiveUpAt() const {
+  if (!lost_since_) return std::nullopt;
+  return *lost_since_ + (ever_ ? options_.daemon_grace : options_.connect_timeout);
 }
 
 std::string Contact::WhyGivenUp(TimePoint now) const {
   std::string reason =
       why_lost_.empty() ? absl::StrCat(options_.rendezvous, " does not answer") : why_lost_;
   if (options_.leases) {
-    absl::StrAppend(&reason, "; gave up after ", TenthsOfSeconds(now - lost_since_));
+    absl::StrAppend(&reason, "; gave up after ", TenthsOfSeconds(now - lost_since_.value_or(now)));
   }
   if (!ever_ && !options_.unreachable_hint.empty()) {
     absl::StrAppend(&reason, "; ", options_.unreachable_hint);
@@ -64,8 +65,8 @@ std::string Contact::WhyGivenUp(TimePoint now) const {
 }
 
 std::optional<TimePoint> Contact::WaitingNoteAt() const {
-  if (ever_ || waiting_noted_) return std::nullopt;
-  return lost_since_ + kQuietWait;
+  if (!lost_since_ || ever_ || waiting_noted_) return std::nullopt;
+  return *lost_since_ + kQuietWait;
 }
 
 std::string Contact::TakeWaitingNote() {

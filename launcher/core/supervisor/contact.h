@@ -75,11 +75,11 @@ class Contact {
   // When the guardian kills the workers, if the agent has not.
   TimePoint BackstopAt() const;
 
-  // Without a session: when this agent gives up.
-  TimePoint GiveUpAt() const;
+  // Without a session: when this agent gives up. nullopt before Begin().
+  std::optional<TimePoint> GiveUpAt() const;
   std::string WhyGivenUp(TimePoint now) const;
-  // Without a session: when to log that no message has come yet. nullopt: a message has come, or
-  // the line was logged.
+  // Without a session: when to log that no message has come yet. nullopt: a message has come, the
+  // line was logged, or it is before Begin().
   std::optional<TimePoint> WaitingNoteAt() const;
   std::string TakeWaitingNote();
 
@@ -87,7 +87,7 @@ class Contact {
   const SupervisorOptions options_;
   bool ever_ = false;  // a message has come
   bool waiting_noted_ = false;
-  TimePoint lost_since_;  // the time of the last Begin() or Lost()
+  std::optional<TimePoint> lost_since_;  // the time of the last Begin() or Lost()
   std::string why_lost_;
   TimePoint last_{};  // the newest time given to Had()
   Duration round_trip_{};

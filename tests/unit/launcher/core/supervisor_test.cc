@@ -29,6 +29,19 @@ TEST(SupervisorTest, SpawnsOnlyWhenTheRendezvousSaysStart) {
   EXPECT_THAT(node.Take(), ElementsAre("Spawn g0"));
 }
 
+// With --preload the agent imports modules before it connects. Red if GiveUpAt() counts from 0
+// then.
+TEST(SupervisorTest, ASignalBeforeTheAgentConnectsGivesNothingUp) {
+  const TimePoint now = TimePoint() + std::chrono::hours(1);
+  Supervisor agent(SupervisorDriver::Options());
+  agent.Step(Supervisor::SignalReceived{SIGUSR1, /*durable=*/false}, now);
+  EXPECT_EQ(agent.NextDeadline(), std::nullopt);
+  agent.Step(Supervisor::Tick{}, now + seconds(1));
+  EXPECT_EQ(agent.NextDeadline(), std::nullopt);
+  agent.Step(Supervisor::AgentStarted{}, now + seconds(2));
+  EXPECT_EQ(agent.NextDeadline(), now + seconds(3)) << "then it logs that it waits";
+}
+
 TEST(SupervisorTest, FollowsTheNextAssignmentWhenAFormingIsAbandoned) {
   SupervisorDriver node;
   node.Assign(0);
