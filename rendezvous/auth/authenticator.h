@@ -1,8 +1,7 @@
 // The server's side of authentication: answers Handshake, and identifies the caller of every other
 // call except Follow.
 //
-// Thread-safe. With MUNGE, Answer and Check ask munged (MUNGE's daemon), which takes about a
-// millisecond.
+// Thread-safe. With MUNGE, Answer and Check ask munged (MUNGE's daemon), and block as in munge.h.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_AUTHENTICATOR_H_
 #define DDPRUN_RENDEZVOUS_AUTH_AUTHENTICATOR_H_
 
@@ -34,12 +33,12 @@ class Authenticator {
   struct Options {
     std::vector<Token> tokens;
     std::shared_ptr<const Munge> munge;  // null: MUNGE is not accepted
-    // Every connection has a verified client certificate. Without tokens and MUNGE, the
-    // certificate's common name identifies the caller.
+    // Every connection has a verified client certificate. Without tokens and MUNGE, its common name
+    // identifies the caller.
     bool certificates = false;
     // The certificates of this server; null: it does not use TLS.
     std::shared_ptr<const TlsIdentity> identity{};
-    uid_t own_uid = 0;  // with MUNGE: only this user and root are allowed to call; 0: every user is
+    uid_t own_uid = 0;  // with MUNGE: only this user and root may call; 0: every user may
     std::function<Challenges::TimePoint()> clock = &std::chrono::steady_clock::now;
   };
 

@@ -26,8 +26,8 @@ struct CertificatesToMake {
 };
 
 // Uses ca.crt and ca.key of the folder; writes both if the folder has neither. Then writes NODE.crt
-// and NODE.key for each node. Keys have mode 0600. Every certificate is valid for servers and for
-// clients, and also for localhost, 127.0.0.1 and ::1. Returns the paths of the written files.
+// and NODE.key for each node. Keys have mode 0600. A node's certificate is valid for servers and
+// for clients, and also for localhost, 127.0.0.1 and ::1. Returns the paths of the written files.
 // Errors: AlreadyExists if a file would be overwritten (then nothing is written), InvalidArgument
 // for an invalid name, others from the disk.
 absl::StatusOr<std::vector<std::string>> MakeCertificates(const CertificatesToMake& what);

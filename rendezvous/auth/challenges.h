@@ -1,9 +1,9 @@
 // The nonces of a server. Each is good for one call, for a short time, on the connection that asked
 // for it.
 //
-// An unused nonce takes no memory: it contains its time and a MAC, made with a key that only this
-// object knows. A nonce that came back with a valid proof is stored for kLifetime from then on. So
-// a caller who does not know the secret cannot fill the memory.
+// An unused nonce takes no memory: it contains its time and a MAC (a keyed hash), made with a key
+// that only this object knows. A nonce that came back with a valid proof is stored for kLifetime
+// from then on. So a caller who does not know the secret cannot fill the memory.
 //
 // Thread-safe. Time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CHALLENGES_H_

@@ -1,8 +1,8 @@
 // The caller's side of authentication: an agent or an operator's command proves its identity.
 // Before that, it checks the identity of the rendezvous.
 //
-// Any thread. An object from OfTokenFile takes part in one Handshake at a time. With MUNGE, Prove
-// asks munged (MUNGE's daemon), which takes about a millisecond.
+// Any thread. An object from OfTokenFile takes part in one Handshake at a time. With MUNGE, Check
+// and Prove ask munged (MUNGE's daemon), and block as in munge.h.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 
@@ -35,10 +35,10 @@ class ClientCredentials {
   static absl::StatusOr<std::shared_ptr<const ClientCredentials>> Load(
       const CredentialOptions& options, TlsWatch::Log log = {});
 
-  // Credentials from the token file of a rendezvous of this user, without TLS. The file is read for
-  // each Handshake, because a restarted rendezvous makes another token. If the file is missing or
-  // LoadTokens refuses it, a random token is used. Nobody knows this token, so no process that
-  // listens at the endpoint is trusted.
+  // Credentials from the token file of a rendezvous of this user, without TLS files. The file is
+  // read for each Handshake, because a restarted rendezvous makes another token. If the file is
+  // missing or LoadTokens refuses it, a random token is used. Nobody else knows this token, so no
+  // process that listens at the endpoint is trusted.
   static std::shared_ptr<const ClientCredentials> OfTokenFile(std::string path);
 
   // Only for OfTokenFile: the file's token has changed since the last Handshake, so the outcome of

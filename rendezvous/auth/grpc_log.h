@@ -12,8 +12,9 @@ namespace ddprun::auth {
 // Stops gRPC's printing, unless the environment sets GRPC_VERBOSITY or GRPC_TRACE. Idempotent.
 void QuietGrpc();
 
-// The same, and calls `listener` with the reason of each failed TLS handshake. Replaces the
-// previous listener. `listener` must not block, and must not call the functions of this file.
+// The same. From now on `listener` gets the reason of each failed TLS handshake, unless the
+// environment sets one of these variables. Replaces the previous listener. `listener` is called on
+// gRPC's threads. It must not block, and must not call the functions of this file.
 void OnTlsHandshakeFailed(std::function<void(const std::string& reason)> listener);
 
 }  // namespace ddprun::auth

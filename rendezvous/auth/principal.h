@@ -10,8 +10,8 @@ namespace ddprun::auth {
 
 using Principal = std::string;
 
-// True if `caller` is allowed to join, read and end the jobs of `owner`. With MUNGE, root is
-// allowed to act for everybody.
+// True if `caller` may join, read and end the jobs of `owner`. With MUNGE, root may act for
+// everybody.
 inline bool MayAct(std::string_view caller, std::string_view owner) {
   return caller == owner || caller == "uid:0";
 }

@@ -37,7 +37,8 @@ struct TlsPem {
 absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
                                     std::chrono::system_clock::time_point now);
 
-// When the certificate in this PEM file expires: Unix time in seconds. nullopt: it cannot be read.
+// When the first certificate in this PEM file expires: Unix time in seconds. nullopt: it cannot be
+// read.
 std::optional<std::int64_t> ExpiryOf(const std::string& path);
 
 }  // namespace ddprun::auth

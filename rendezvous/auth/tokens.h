@@ -20,7 +20,7 @@ struct Token {
 // secret.
 absl::StatusOr<std::vector<Token>> ParseTokens(std::string_view text, const std::string& place);
 
-// The same, from a file that only its owner may read.
+// The same, from a file that others cannot read (secret_file.h).
 absl::StatusOr<std::vector<Token>> LoadTokens(const std::string& path);
 
 }  // namespace ddprun::auth

@@ -29,14 +29,15 @@
 namespace ddprun {
 
 // Owned by its client, and destroyed on the agent's thread. If a thread of gRPC destroyed the last
-// channel, that thread would wait for its own end. So after Open, call Close before the destructor.
+// channel, that thread would wait for its own end. So after Open, call Close or Abandon before the
+// destructor.
 class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
   AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler);
   ~AgentSession() override;
 
-  // Called on the agent's thread; see RendezvousClient. After Close, gRPC has no reference to this
-  // object.
+  // Called on the agent's thread; see RendezvousClient. After Close or Abandon, gRPC has no
+  // reference to this object.
   void Open();
   void Send(const Header& header, const AgentMessage& message);
   void Close();
@@ -99,8 +100,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   Writing writing_;
   bool closing_ = false;     // Close was called
   bool read_ended_ = false;  // the call is ending: no operation may be started
-  // Checks whether every address refuses, because gRPC reports one address only. Shared with its
-  // thread.
+  // Checks whether every address refuses: gRPC reports only one. Shared with the check's thread.
   std::shared_ptr<RefusalCheck> refusal_check_;
   // Number of callbacks that gRPC still owes: of the call and of the deadline. After the last
   // callback, gRPC does not touch this object.

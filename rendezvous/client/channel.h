@@ -39,7 +39,7 @@ class RenewableChannel {
                    std::shared_ptr<const auth::ClientCredentials> credentials);
 
   // Checks that a rendezvous answers. UNAVAILABLE or DEADLINE_EXCEEDED: no rendezvous answers.
-  // `stop` ends the check early.
+  // CANCELLED: `stop` has ended the check. Any other status: a rendezvous answers.
   grpc::Status Reach(std::chrono::system_clock::time_point deadline,
                      const std::stop_token& stop = {});
 

@@ -1,6 +1,5 @@
-// ChannelSource: one shared connection to the rendezvous at one endpoint, for Follow and for
-// successive sessions. While another call keeps the connection open, a new session needs no TLS
-// handshake. Any thread.
+// ChannelSource: one shared connection to the rendezvous at one endpoint, for Follow and for other
+// calls. While one call keeps the connection open, another needs no TLS handshake. Any thread.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_SOURCE_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_SOURCE_H_
 

@@ -21,7 +21,7 @@ std::optional<std::string> TlsTrouble(absl::string_view message);
 bool SpeaksNoTls(absl::string_view message);
 
 // The rendezvous's own reason for not serving now, without the first words "this rendezvous":
-// "stands by: the leader is at h2:29400". nullopt: the text is gRPC's own.
+// "stands by: the leader is at h2:29400". nullopt: the text does not begin with these words.
 std::optional<std::string> SaidByRendezvous(absl::string_view message);
 
 // True: the other side closed the connection instead of answering, as a server does that expects

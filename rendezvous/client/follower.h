@@ -18,7 +18,7 @@ class ChannelSource;
 class Follower {
  public:
   enum class Role {
-    kStandsBy,
+    kStandsBy,  // or leads, but still reads the jobs
     kLeads,
     kCutOff,  // leads, but may not acknowledge: it has not reached etcd for too long
     kHandsOver,

@@ -1,5 +1,6 @@
-// HandshakeCall: the Handshake before a session, if the rendezvous asks for credentials. Both sides
-// show that they know the secret. The result is the proof for the session. Internal to this folder.
+// HandshakeCall: the Handshake before a session, if the agent has a token or MUNGE. The rendezvous
+// proves its identity in it. The result is the agent's proof for the session. Internal to this
+// folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_HANDSHAKE_CALL_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_HANDSHAKE_CALL_H_
 
@@ -18,8 +19,8 @@ namespace ddprun {
 // Owned by its session, which destroys it after `done` has returned. Cancel: any thread.
 class HandshakeCall {
  public:
-  // If `status` is OK, `proof` is the metadata for the Session call, or the reason why the
-  // rendezvous is not trusted.
+  // If `status` is OK, `proof` is the metadata for the Session call, or an error of
+  // ClientCredentials::Prove.
   using Done = std::function<void(const grpc::Status& status, absl::StatusOr<std::string> proof)>;
 
   // `stub` must outlive this object.

@@ -24,8 +24,8 @@ struct LeaderFound {
 // Follows all `sources` at once. Returns when one says that it leads or that it is not one of
 // several, or when all calls have ended. Else it waits until `limit`, because a standby may be
 // about to take over. `stop` ends the search early. `settle`: once one rendezvous says that it
-// leads, the others have this long to say the same. Then the highest term counts, because the first
-// one may not know yet that another has taken over.
+// leads, the others have this long to answer. Then the highest term counts, because the first one
+// may not know yet that another has taken over.
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
                        std::chrono::milliseconds limit, const std::stop_token& stop = {},
                        std::chrono::milliseconds settle = {});

@@ -3,9 +3,10 @@
 // For one thread of a command, which may block. Starts gRPC in the process. If there are several
 // rendezvous, each question goes to the leader, which is looked up each time.
 //
-// Errors are sentences for people. These name the endpoint: Unavailable (not reachable, or it went
-// away), Unauthenticated and PermissionDenied (refused), Unimplemented (an older rendezvous). These
-// have the rendezvous's own text: NotFound, FailedPrecondition, InvalidArgument, ResourceExhausted.
+// Errors are sentences for people. These name the endpoint: Unavailable (not reachable, it went
+// away, or nobody leads), Unauthenticated and PermissionDenied (one side refused the other),
+// Unimplemented (an older rendezvous). These have the rendezvous's own text: NotFound,
+// FailedPrecondition, InvalidArgument, ResourceExhausted.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
 
@@ -91,7 +92,7 @@ class OperatorClient {
 
   struct LogsWanted {
     std::string job{};
-    std::vector<int> ranks{};  // none: all
+    std::vector<int> ranks{};  // none: as in LogsRequest (operator.proto)
     std::optional<int> generation{};
     LogStreams streams = LogStreams::kBoth;
     LogSpan span{};  // only `lines` and `since` are used

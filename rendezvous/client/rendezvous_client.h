@@ -32,8 +32,8 @@ class RendezvousClient {
     // if this is certain: an address that is silent or out of reach has not refused.
     bool refused = false;
     TimePoint attempt_started_at{};  // before the first packet of this attempt was sent
-    // The rendezvous does not accept this agent's credentials, or this agent does not accept the
-    // rendezvous's. Retrying is useless until somebody changes them.
+    // One side does not accept the credentials of the other, or the job belongs to somebody else.
+    // Retrying is useless until somebody changes the credentials.
     bool denied = false;
     // `denied`, and every other rendezvous would give the same answer: munged is away, on this host
     // or on the rendezvous's host.
@@ -63,8 +63,8 @@ class RendezvousClient {
   virtual void Send(const Header& header, const AgentMessage& message) = 0;
 
   // Writes the queued messages, ends the session, and waits until the handler will not be called
-  // again. It waits at most about one second, and not at all if no connection was made. Causes no
-  // Lost. Idempotent.
+  // again. It waits at most about one second. If the session is not open yet, it does not wait for
+  // the network. Causes no Lost. Idempotent.
   virtual void Close() = 0;
 
   // Like Close, but drops the queued messages and does not wait for the network.

@@ -15,8 +15,9 @@ namespace ddprun {
 
 // `agent`: the header of the agent's messages; its generation is ignored. `places`: one rendezvous,
 // or several with one leader. The report goes to the leader, and is repeated if another rendezvous
-// leads afterwards. Retries until `limit`. The error says why no report was possible; then the
-// rendezvous notices the loss only when the agent's lease ends.
+// leads afterwards. Retries until `limit`; but if there is only one rendezvous, its first answer
+// counts. The error says why the report failed. Then the rendezvous notices the loss only when the
+// agent's lease ends.
 absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header& agent,
                         Duration limit);
 

@@ -8,8 +8,8 @@ namespace ddprun {
 
 // gRPC has its own resolver. It asks name servers even for names in /etc/hosts, so it waits for
 // ever on a compute node that reaches no name server. The C library's resolver obeys nsswitch.conf.
-// This function sets an environment variable. Call it before the first thread starts, before the
-// first use of gRPC, and after the environment for other processes was copied.
+// This function sets an environment variable, unless it is set. Call it before the first thread
+// starts, before the first use of gRPC, and after the environment for other processes was copied.
 inline void UseSystemResolver() { ::setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0); }
 
 }  // namespace ddprun

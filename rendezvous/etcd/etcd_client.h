@@ -1,10 +1,10 @@
 // etcd::Client: the few calls of etcd's gRPC API (v3) that a rendezvous needs.
 //
-// Every call blocks, at most for the time limit that its caller gives. Exception: with
-// Options::user, a call that must get a token first may take up to 2 s longer for each member. Any
-// thread may call; calls of several threads run in parallel. A call tries the members of the
-// cluster one after the other, and begins with the member that answered last. A call that may have
-// had an effect is not retried.
+// Every call with a time limit blocks, at most for that time. Exception: with Options::user, a call
+// that must get a token first may take up to 2 s longer for each member. Any thread may call; calls
+// of several threads run in parallel. A call (except Ask) tries the members of the cluster one
+// after the other, and begins with the member that answered last. A call that may have had an
+// effect is not retried.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_CLIENT_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_CLIENT_H_
 
@@ -23,12 +23,12 @@ namespace ddprun::etcd {
 
 struct Options {
   std::vector<std::string> endpoints;  // "HOST:PORT" of members; errors name them as given here
-  // PEM files; none: no TLS. `cert` and `key` come together, and need `ca`. Read again for each new
-  // connection.
+  // PEM files; none: no TLS. `cert` and `key` come together, and need `ca`. The files are read
+  // again for new connections.
   std::string ca;
   std::string cert;
   std::string key;
-  std::string user;           // "": etcd has no authentication
+  std::string user;           // "": no user, so no token is asked for
   std::string password_file;  // read again for each token
 };
 
@@ -82,7 +82,7 @@ struct KeyState {
   bool operator==(const KeyState&) const = default;
 };
 
-// Reports every change of one key (etcd_watch.h), until this object is destroyed.
+// Reports the changes of one key (etcd_watch.h), until this object is destroyed.
 class Watch {
  public:
   // Called on a thread of the watch, one call at a time. It must only enqueue.
@@ -119,7 +119,8 @@ class Client {
   // The cluster as this member sees it.
   virtual absl::StatusOr<MemberStatus> Ask(const std::string& endpoint,
                                            std::chrono::milliseconds limit) = 0;
-  // Reports the state of `key` once it is known, and then each change.
+  // Reports the state of `key` once it is known, and then its changes. Of the changes during a
+  // broken connection, it reports only the newest.
   virtual std::unique_ptr<Watch> WatchKey(const std::string& key, Watch::OnChange on_change) = 0;
 };
 

@@ -42,7 +42,7 @@ class Members {
 
   // If a member is silent for this long, or for half of the time left if that is shorter, the next
   // member is tried. The last member has all the time left. A write is sent only to a member that
-  // is known to answer.
+  // has just answered; then this member has all the time left.
   static constexpr std::chrono::milliseconds kPatience{250};
 
   // Calls `rpc` at one member after the other until one answers. A write is repeated only if it
@@ -57,7 +57,7 @@ class Members {
   const std::string& endpoint(std::size_t index) const { return members_[index]->endpoint; }
   // The member that is asked first.
   std::size_t preferred() const;
-  // From now on another member is asked first.
+  // If this member is the preferred one, the next member is preferred from now on.
   void Leave(std::size_t index);
   // Returns a connected channel, and prepares `context` for a call on it: adds our token, and asks
   // a member without a leader to refuse the call. Errors: Aborted and others.

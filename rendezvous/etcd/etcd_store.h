@@ -2,16 +2,17 @@
 // describes the keys in etcd, and why a delayed write has no effect.
 //
 // One thread sends one transaction after the other. Batches committed meanwhile are written
-// together in the next one. If a transaction got no answer, the store first reads whether it was
-// kept; if not, it sends it again. Any other failed transaction is retried too, unless its guards
-// show that the right to write is lost. If writes fail for longer than `patience`, the batches are
-// reported as failed. The log gets one line then, and one when writing works again.
+// together in the next one, as far as they fit. If a transaction got no answer, the store first
+// reads whether etcd kept it; if not, it sends it again. It also retries any other failed
+// transaction, unless its guards show that the right to write is lost. If writes fail for longer
+// than `patience`, the batches of this transaction are reported as failed, and the log gets a line.
+// It gets another line when writing works again.
 //
 // Waiting batches take memory in proportion to the keys that were written, not to the number of
 // commits, because past `merge_above_bytes` they are merged into one. A batch with more than
 // kMostKeys keys (state_map.h) is not written atomically, but each of its keys is.
 //
-// All functions except Post and SetTerm: from one thread.
+// All functions except Post and SetTerm: by one thread at a time.
 //
 // PREFIX/leader is the leader key. Its mod_revision is the term. The store does not write this key:
 // the store's owner does, in a task given to Post.
@@ -45,14 +46,15 @@ class EtcdStore final : public Store {
     std::string prefix = "/ddprun";  // of all keys, without a slash at its end
     std::size_t merge_above_bytes = 16 << 20;
     std::chrono::milliseconds call_limit{2000};   // of one transaction
-    std::chrono::milliseconds load_limit{30000};  // of Load
+    std::chrono::milliseconds load_limit{30000};  // of Load: no new try begins after it
     // The pause before a retry of a write begins with first_retry and doubles up to last_retry.
     std::chrono::milliseconds first_retry{20};
     std::chrono::milliseconds last_retry{1000};
-    // How long writes may fail before it is reported. Longer than an election in etcd.
+    // How long writes may fail before it is reported. Longer than an election in etcd with the
+    // settings of docs/ha.md.
     std::chrono::milliseconds patience{1000};
     // The destructor waits this long for committed batches. A thread that still waits for etcd then
-    // is left behind, to end with the process.
+    // is left behind.
     std::chrono::milliseconds close_grace{2000};
     // Called with the reason when writes have failed for `patience`, and with "" when they work
     // again. On the store's thread, like Log.
@@ -71,7 +73,7 @@ class EtcdStore final : public Store {
   // runs on the store's thread between two transactions, in the order of the calls. A write that is
   // being retried waits until the task has run. Any thread.
   void Post(std::function<void()> task);
-  // The term of this leader, from the next transaction on. Any thread.
+  // The term of this leader's transactions from now on. Any thread.
   void SetTerm(const Term& term);
 
   // Call it after SetTerm. From then on the store removes parts (pieces of large values,
@@ -80,7 +82,7 @@ class EtcdStore final : public Store {
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, Done done) override;
 
-  // Bytes of waiting keys and values, without the batch that is being written. For tests: nothing
+  // Bytes of the waiting batches, without the batches that are being written. For tests: nothing
   // else shows that this memory is bounded.
   std::size_t QueuedBytes() const;
 

@@ -30,7 +30,7 @@ class KeyWatch final : public Watch {
   static constexpr std::chrono::milliseconds kSilence{600};
   // Time limit of a connection, and of the answer to a read.
   static constexpr std::chrono::milliseconds kPatience{400};
-  // The pause before the next try. It doubles until a member has answered a read.
+  // The pause before the next try. It doubles up to kLastPause until a member has answered a read.
   static constexpr std::chrono::milliseconds kFirstPause{20};
   static constexpr std::chrono::milliseconds kLastPause{500};
 

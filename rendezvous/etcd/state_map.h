@@ -4,9 +4,9 @@
 //     PREFIX/leader        the leader key: its mod_revision is the leader's term
 //     PREFIX/last-write    the id of the newest transaction of this file
 //     PREFIX/state/KEY     a StoredValue (proto/ddprun/v1/etcd_store.proto)
-//     PREFIX/parts/NAME    a piece of a value above kMostPartBytes
+//     PREFIX/parts/NAME    a piece of a large value
 //
-// Every transaction is guarded by the leader key, by `last-write`, which it also writes, and by the
+// Every transaction has guards on the leader key, on `last-write`, which it also writes, and on the
 // keys of the state that it changes. So each transaction of a leader takes effect at most once, and
 // in order: a delayed copy of an earlier transaction finds `last-write` changed. The changed keys
 // alone are no sufficient guard: an erased key looks like a key that never existed.
@@ -33,7 +33,8 @@
 
 namespace ddprun::etcd {
 
-// By default etcd accepts transactions of up to 1.5 MiB, and is slow with large values.
+// By default etcd accepts transactions of up to 1.5 MiB, and is slow with large values. Larger
+// values have parts. Smaller ones have parts only if their batch does not fit into one transaction.
 inline constexpr std::size_t kMostPartBytes = 240 << 10;
 inline constexpr std::size_t kMostTransactionBytes = 1'000'000;  // of keys and values written
 inline constexpr std::size_t kMostKeys = kMostOperations - 8;    // written by one transaction

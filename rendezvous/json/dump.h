@@ -8,8 +8,8 @@
 namespace ddprun {
 
 // `indent` −1: on one line. Strings may come from workers, agents and file names. So invalid UTF-8
-// is replaced, and every control character is escaped, including DEL and U+0080 to U+009F, which
-// JSON allows.
+// is replaced, and every control character in a string is escaped, also DEL and U+0080 to U+009F,
+// which JSON itself allows.
 std::string Dump(const nlohmann::ordered_json& json, int indent);
 
 }  // namespace ddprun

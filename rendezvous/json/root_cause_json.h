@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// Members: kind, description, generation, host, node_rank; then the reason (for a node), or the
-// worker's details; for a hang also reason, phase, still_s and frames; then the victims.
+// Members: kind, description, generation, host, node_rank. For a node: reason. For a worker: its
+// details. For a hang: also reason, phase, still_s and frames. Last: victims.
 nlohmann::ordered_json ToJson(const RootCause& cause);
 
 // "2026-11-21T08:30:22.125Z"

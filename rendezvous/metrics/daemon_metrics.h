@@ -1,7 +1,7 @@
 // The metrics of a rendezvous and its jobs, in Prometheus' text format. Pure.
 //
-// Made from the same data as `ddprun status --json`, so both show the same values. A job that the
-// rendezvous has forgotten has no series.
+// The series of jobs and nodes are made from the same data as `ddprun status --json`. A job that
+// the rendezvous has forgotten has no series.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 #define DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 

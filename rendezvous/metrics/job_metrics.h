@@ -13,7 +13,7 @@ namespace ddprun::metrics {
 void AddJobs(const std::vector<JobStatus>& jobs, MetricWriter* writer);
 
 // At most six series for each node; one of them only if ranks of the node keep the others waiting.
-// Several agents of a job on one host are HOST, HOST#2, HOST#3.
+// With Hosts::kNamed, several agents of a job on one host are HOST, HOST#2, HOST#3.
 void AddNodes(const std::vector<JobStatus>& jobs, Hosts hosts, MetricWriter* writer);
 
 }  // namespace ddprun::metrics

@@ -2,7 +2,8 @@
 // from this table alone. scripts/reference_tables.py makes the table of docs/reference.md from it.
 // Pure.
 //
-// Names follow Prometheus: base units, `_total` for counters, nothing unbounded in a label.
+// Names follow Prometheus: base units, `_total` for counters. A label never has a text that a
+// program chooses.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_
 #define DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_
 
@@ -178,7 +179,7 @@ inline constexpr Metric kMetrics[] = {
      "Number of the last XID error; 0: none."},
 };
 
-// A metric of the table, looked up at compile time: an unknown name does not compile.
+// A metric of the table. An unknown name does not compile.
 class Name {
  public:
   consteval Name(const char* name) : metric_(Find(name)) {}

@@ -41,8 +41,8 @@ class MetricWriter {
  public:
   static constexpr int kLinesBetweenRests = 512;
 
-  // `rest` is called after every kLinesBetweenRests samples, so that a caller can leave the CPU to
-  // more urgent work. Null: never.
+  // `rest` is called after every kLinesBetweenRests lines of samples, so that a caller can leave
+  // the CPU to more urgent work. Null: never.
   explicit MetricWriter(std::function<void()> rest = nullptr) : rest_(std::move(rest)) {}
 
   void Begin(Name name);

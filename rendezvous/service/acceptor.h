@@ -29,12 +29,13 @@ class Acceptor {
   // Gets lines about refused connections and failed accept() calls, each kind at most every 10 s.
   using Log = std::function<void(const std::string& text)>;
 
-  // Binds every address that `address.host` resolves to; at least one must belong to this host. A
-  // wildcard means IPv6 and IPv4. Port 0: any free port, the same for all addresses. The file of a
-  // Unix socket gets mode 0600 before anybody can connect, replaces a stale file, and is removed by
-  // Stop. Connections wait until Start. Errors: AlreadyExists if another process listens there,
-  // PermissionDenied if this process must not use the port, else Unavailable. The message is
-  // usually the system's, in lower case.
+  // Binds every address that `address.host` resolves to. Skips an address that cannot be bound, but
+  // at least one must remain. A wildcard (0.0.0.0 or ::) means IPv6 and IPv4. Port 0: any free
+  // port, the same for all addresses. The file of a Unix socket gets mode 0600 before anybody can
+  // connect, replaces a stale file, and is removed by Stop. Connections wait until Start. Errors:
+  // AlreadyExists if another process listens at one of the addresses, PermissionDenied if this
+  // process must not use the TCP port, else Unavailable. The message is usually the system's, in
+  // lower case.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Bind(const ListenAddress& address);
 
   ~Acceptor();  // stops

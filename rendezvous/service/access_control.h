@@ -25,7 +25,8 @@ std::string_view AddressOf(std::string_view peer);
 
 class AccessControl : public std::enable_shared_from_this<AccessControl> {
  public:
-  // A session's place within the limit of its address. The destructor gives the place back.
+  // The place of a session or Follow call within the limit of its address. The destructor gives the
+  // place back.
   class Slot {
    public:
     Slot() = default;
@@ -50,7 +51,7 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
   AccessControl(std::shared_ptr<auth::Authenticator> authenticator,
                 std::size_t max_streams_per_address, RefusalCounters::Log log);
 
-  // Returns the caller's principal. Errors as in the proto; they are counted.
+  // Returns the caller's principal. Errors as in rendezvous.proto; they are counted.
   absl::StatusOr<auth::Principal> Check(const grpc::ServerContextBase& context,
                                         std::string_view method);
   // The same for a session, and takes a slot for it. ResourceExhausted: no slot is free.

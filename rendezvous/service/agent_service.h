@@ -1,8 +1,8 @@
 // AgentService: the Rendezvous service of proto/ddprun/v1/rendezvous.proto: sessions of agents,
-// reports of guardians, the handshake before both, and Follow calls.
+// reports of guardians, handshakes, and Follow calls.
 //
 // The threads of the CallQueues serve its calls. If AccessControl may have to wait for munged, the
-// threads of SlowCalls serve all calls except Follow, which needs no credentials.
+// threads of SlowCalls begin all calls except Follow, which needs no credentials.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 

@@ -19,10 +19,10 @@ class AgentStream {
   // the agent does not read, the stream breaks once too much is queued.
   virtual void Send(const Header& header, const RendezvousMessage& message) = 0;
 
-  // Requests one more message of the agent. The message comes as JobLoop::OnMessage; if there is
-  // none, OnEnd comes. Call it once for the first message, then after each handled message. The
-  // stream of a remote agent reads only a few messages before they are requested, so such an agent
-  // cannot fill the loop's queue. The stream of a client in this process does not wait.
+  // Requests one more message of the agent. The message comes as JobLoop::OnMessage, or the end as
+  // JobLoop::OnEnd. Call it once for the first message, then after each handled message. The stream
+  // of a remote agent reads only a few messages before they are requested, so such an agent cannot
+  // fill the loop's queue. The stream of a client in this process does not wait.
   virtual void RequestMessage() = 0;
 
   // Ends the session with `status` after everything that was sent has been written. The last call.

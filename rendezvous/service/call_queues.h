@@ -3,8 +3,8 @@
 //
 // gRPC's callback API has one completion queue per process, and in Debian's gRPC finding a finished
 // operation in a queue takes time linear in the pending ones. So the cost of a message would grow
-// with the number of calls. Here each queue has a bounded number of calls. A further queue is added
-// only when the others are full, so a server with few calls has few threads.
+// with the number of calls. Here a further queue is added when all queues are full, up to
+// kMostQueues. So a server with few calls has few threads.
 //
 // One thread waits for the network and takes new calls. If several threads waited, each would have
 // to wake another one for every packet that it reads. The same thread serves the calls of the first

@@ -1,7 +1,8 @@
 // DescriptorGuard: keeps a rendezvous from running out of file descriptors.
 //
 // Without a free descriptor the rendezvous could open no file and accept no connection. So agents
-// are refused before that: first their sessions, with a reason, and later their connections.
+// are refused before that: first their calls (sessions, Follow), with a reason, and later their
+// connections.
 //
 // The kernel assigns the lowest free number. So the number of a new descriptor is a lower bound of
 // the number of open ones.
@@ -28,7 +29,7 @@ class DescriptorGuard {
   int session_limit() const { return session_limit_; }
   int connection_limit() const { return connection_limit_; }
 
-  // ResourceExhausted, for the agent's user: there is no room for one more agent.
+  // ResourceExhausted, with a text for the agent's user: there is no room for one more agent.
   absl::Status CheckSession() const;
   // True: the connection with the number `fd` may stay.
   bool HasRoomFor(int fd) const { return fd < connection_limit_; }

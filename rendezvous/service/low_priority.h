@@ -4,9 +4,9 @@
 
 namespace ddprun {
 
-// Whether the calling thread preempts others when it wakes: SCHED_OTHER if it may, else
-// SCHED_BATCH. True: the policy has changed. It does not change if the thread has another policy
-// than these two. Threads that the thread starts inherit the policy.
+// Sets whether the calling thread preempts others when it wakes: SCHED_OTHER if it may, else
+// SCHED_BATCH. True: the policy has changed. A thread with another policy than these two keeps it.
+// Threads that the thread starts inherit the policy.
 bool SetPreempts(bool may);
 
 // Gives the calling thread nice 10 and SCHED_BATCH, so that it preempts no other thread when it

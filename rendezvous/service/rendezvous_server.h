@@ -1,7 +1,7 @@
 // RendezvousServer: the rendezvous as a gRPC server in this process, with threads of its own.
 //
 //     absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(
-//         {.listen = "127.0.0.1:0", .machine = {}, .log = log});
+//         {.listen = "127.0.0.1:29400", .machine = {}, .log = log});
 //     if (!server.ok()) ...  // "cannot listen on 127.0.0.1:29400: address already in use"
 //     (*server)->port();
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
@@ -48,7 +48,7 @@ class RendezvousServer {
     // mode 0600, and is removed at the end.
     std::string listen;
     JobMachineOptions machine{};
-    JobLog log{};
+    JobLog log{};         // unlike JobLoop's: several threads may call it at the same time
     LoadObserver load{};  // may be empty
     // The credentials that callers need (rendezvous/auth/server_credentials.h); null: none.
     std::shared_ptr<const auth::ServerCredentials> credentials{};
@@ -81,7 +81,7 @@ class RendezvousServer {
     // The key from which the secrets of generations are derived; "": a random key of this process.
     std::string secret_key{};
     // For one of several: which rendezvous leads; null: it is alone. Shutdown ends the Follow calls
-    // (agents that ask who leads) that the board serves.
+    // (they ask who leads) that the board serves.
     std::shared_ptr<LeaderBoard> board{};
   };
 
@@ -134,10 +134,9 @@ class RendezvousServer {
   // Counts a refusal by another part of this rendezvous: its page. Any thread.
   void CountRefusal(std::string_view reason, const std::string& detail);
 
-  // Writes the queued messages of the jobs, ends every session, and returns when no thread of the
-  // server runs any more. Takes at most about one second, even if an agent does not
-  // read; longer only while munged does not answer (auth/munge.h).
-  // Idempotent; not from the log callback.
+  // Writes the queued messages of the jobs, ends every session, and returns when no call is served
+  // any more. Takes at most about one second, even if an agent does not read; longer only while
+  // munged does not answer (auth/munge.h). Idempotent; not from the log callback.
   void Shutdown();
 
  private:

@@ -2,9 +2,9 @@
 // A call is slow if MUNGE must identify its caller. Operators' calls are slow, too, because an
 // answer may be a large text.
 //
-// The number of waiting calls is limited, in all and for each caller's address. So if munged
-// does not answer, or a stranger sends too many calls, memory does not fill up, and other addresses
-// still get answers. A call above a limit is refused at once; agents try again.
+// The number of waiting calls is limited, in all and for each caller's address. So memory does not
+// fill up while munged does not answer, or if a stranger sends too many calls. One address cannot
+// take all places. A call above a limit is refused at once; agents try again.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_SLOW_CALLS_H_

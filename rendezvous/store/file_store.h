@@ -6,17 +6,17 @@
 //
 // If the disk does not answer or is full, no batch becomes durable, but Commit still returns at
 // once. Above `merge_above_bytes` the waiting batches are merged into one, so their memory depends
-// on the number of keys, not of commits. The callbacks are not merged: a caller should stop
-// committing until `done` reports kKept.
+// on the number of keys, not of commits. The callbacks are not merged: they still take memory for
+// each commit.
 //
 // If another process has taken over the folder despite the lock (somebody removed the lock's file),
 // FileStore stops writing: Outcome::kLostRight.
 //
-// Load refuses a folder that another process uses (AlreadyExists, with its process id), a damaged
-// journal (DataLoss, with the file and offset) and a journal of another version
+// Load refuses a folder that another process uses (AlreadyExists, with its process id if known), a
+// damaged journal (DataLoss, with the file and offset) and a journal of another version
 // (FailedPrecondition).
 //
-// All calls come from one thread, its owner's.
+// One thread at a time calls it.
 #ifndef DDPRUN_RENDEZVOUS_STORE_FILE_STORE_H_
 #define DDPRUN_RENDEZVOUS_STORE_FILE_STORE_H_
 
@@ -45,12 +45,12 @@ class FileStore final : public Store {
   struct Options {
     JournalWriter::Options journal;  // the folder, and when to compact
     std::size_t merge_above_bytes = 16 << 20;
-    // Delay before a retry of a failed write: begins with first_retry, and doubles up to
+    // The delay before a retry of a failed write begins with first_retry and doubles up to
     // last_retry.
     std::chrono::milliseconds first_retry{100};
     std::chrono::milliseconds last_retry{5000};
-    // The destructor waits this long for committed batches. If the thread still waits in a write
-    // then, it is left behind with the folder's lock, and ends with the process.
+    // The destructor waits this long for committed batches. If the thread still hangs in a write
+    // then, it is left behind, and holds the folder's lock until that write or the process ends.
     std::chrono::milliseconds close_grace{2000};
   };
 
@@ -65,8 +65,8 @@ class FileStore final : public Store {
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, Done done) override;
 
-  // Bytes of keys and values that wait for the disk, without those being written. For tests, which
-  // cannot see the bound in another way.
+  // Bytes of the batches that wait for the disk, without the batches that are being written. For
+  // tests: nothing else shows that this memory is bounded.
   std::size_t QueuedBytes() const;
 
  private:

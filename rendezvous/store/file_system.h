@@ -1,8 +1,8 @@
 // FileSystem: the operating system's functions that a journal needs. Tests implement it to let each
 // call fail, stop half way, or be the last before a power loss.
 //
-// Called by one thread at a time. Every call may block on the disk. Errors name the path;
-// ResourceExhausted: the disk is full.
+// Called by one thread at a time. Every call may block on the disk. Errors name the path.
+// ResourceExhausted: the disk or the user's quota is full.
 #ifndef DDPRUN_RENDEZVOUS_STORE_FILE_SYSTEM_H_
 #define DDPRUN_RENDEZVOUS_STORE_FILE_SYSTEM_H_
 
@@ -31,8 +31,8 @@ class JournalFile {
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
-  // True: the lock no longer protects the folder, because somebody removed the lock file and
-  // another process has made a new one. False also if this cannot be determined.
+  // True: the lock no longer protects the folder, because somebody removed the lock file and a new
+  // one was made. False also if this cannot be determined.
   virtual bool IsReplaced() const { return false; }
 };
 

@@ -26,14 +26,13 @@ struct FileHeader {
   std::uint32_t version = kVersion;
   std::uint64_t file_id = 0;         // random; seeds every checksum of the file
   std::uint64_t first_sequence = 1;  // sequence of the first record
-  std::uint64_t named_bytes = 0;     // size of the file when it got its name; all these bytes were
-                                     // synced
+  std::uint64_t named_bytes = 0;     // size of the file when it got its name: all was synced
   bool operator==(const FileHeader&) const = default;
 };
 
 enum class RecordType : std::uint32_t {
   kBatch = 1,  // writes, all or nothing
-  kMark = 2,   // no body; says that the bytes before `synced` are on the disk
+  kMark = 2,   // no body; says how many bytes are on the disk (`synced`)
 };
 
 struct RecordHeader {

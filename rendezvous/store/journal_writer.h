@@ -1,8 +1,8 @@
 // JournalWriter: keeps a journal in a folder. It creates or reads the journal, appends to it,
 // repairs it after a failed write, and compacts it.
 //
-// One owner; one thread at a time. Every call may block on the disk. It does not retry: FileStore
-// does. It refuses a folder in use by another process, and a damaged journal.
+// One owner; one thread at a time. Open, Write, Mark and Compact may block on the disk. It does not
+// retry: FileStore does. It refuses a folder in use by another process, and an invalid journal.
 #ifndef DDPRUN_RENDEZVOUS_STORE_JOURNAL_WRITER_H_
 #define DDPRUN_RENDEZVOUS_STORE_JOURNAL_WRITER_H_
 
@@ -28,8 +28,9 @@ class JournalWriter {
     double compact_ratio = 2;
   };
 
-  // Creates and locks the folder, removes the remains of an interrupted compaction, reads the
-  // journal, cuts its torn tail off, and syncs the rest. `files` must outlive this object.
+  // Creates and locks the folder, and removes the remains of an interrupted compaction. Reads the
+  // journal, cuts its torn tail off, and syncs the rest; or creates the journal. `files` must
+  // outlive this object.
   static absl::StatusOr<std::unique_ptr<JournalWriter>> Open(FileSystem* files, Options options);
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
@@ -41,12 +42,12 @@ class JournalWriter {
   // Queues a batch for the next Write.
   void Add(const Store::Batch& batch);
   // Tries once to make all added batches durable, in one write. After an error it is not known what
-  // was written: the next call first removes the remains of the failed write, then tries again.
+  // was written. The next call first removes the remains of the failed write, then tries again.
   // Aborted: the folder now belongs to another process, and nothing more is written to it.
   absl::Status Write();
 
   // Call it after a successful Write, when no batch waits. Records in the journal that its content
-  // is on disk, so that later damage to its end can be distinguished from an interrupted write.
+  // is on disk. So later damage to its end can be distinguished from an interrupted write.
   void Mark();
   // True if the journal has grown enough for a compaction.
   bool WorthCompacting() const;
@@ -83,7 +84,7 @@ class JournalWriter {
   std::uint64_t size_ = 0;          // includes a mark that is not synced
   bool dirty_ = false;              // a write failed: the bytes after synced_bytes_ are undefined
   bool name_synced_ = true;         // the file's name is durable
-  int failures_ = 0;                // consecutive failures of Write
+  int failures_ = 0;                // of Append since the last success; a full disk does not count
   std::uint64_t compact_above_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // Store: keys and values that survive the death of the rendezvous.
 //
-// The interface is narrow, so that it fits a local file (FileStore) and etcd (rendezvous/etcd). The
-// service defines keys and values (rendezvous/wire); a store does not interpret them.
+// The interface is narrow, so that it fits a local file (FileStore) and etcd (rendezvous/etcd).
+// rendezvous/wire/record.h defines keys and values; a store does not interpret them.
 //
-// One owner calls it, from one thread.
+// One owner calls it, from one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_STORE_STORE_H_
 #define DDPRUN_RENDEZVOUS_STORE_STORE_H_
 
@@ -29,7 +29,8 @@ class Store {
   // The outcome of a batch.
   enum class Outcome {
     kKept,    // the batch is durable
-    kFailed,  // not durable yet: a disk is full or broken; the store retries and reports again
+    kFailed,  // not durable yet: the disk, or etcd, takes no writes; the store retries and reports
+              // again
     // This and all later batches will never be durable: another process has the right to write.
     kLostRight,
   };
@@ -37,8 +38,8 @@ class Store {
 
   virtual ~Store() = default;
 
-  // Returns all entries. Once, before the first Commit. Blocks. Errors: DataLoss for a damaged
-  // store, with the file and the offset; others if it cannot be read.
+  // Returns all entries. Call it before the first Commit: once, or again after an error. Blocks.
+  // Errors: DataLoss, with the place, for a damaged store; others if it cannot be read.
   virtual absl::StatusOr<std::map<std::string, std::string>> Load() = 0;
 
   // Makes the whole batch durable, or none of it if the machine dies meanwhile. Batches become

@@ -1,6 +1,6 @@
 // Bounds of messages between agents and the rendezvous. rendezvous/core/limits.h has the bounds of
-// a job's settings. proto/ddprun/v1/rendezvous.proto states all bounds. The receiver refuses larger
-// values.
+// a job's settings. proto/ddprun/v1/rendezvous.proto states the bounds of every field. The receiver
+// refuses other values.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 #define DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 
@@ -29,15 +29,16 @@ inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
 
 // So large because all agents of a benchmark share one address.
 inline constexpr std::size_t kMaxStreamsPerAddress = 20000;
-inline constexpr std::chrono::seconds kMaxTimeToJoin{10};  // from the start of a session
+// From the start of a session, or from the takeover for a session that waited at a standby.
+inline constexpr std::chrono::seconds kMaxTimeToJoin{10};
 
 inline constexpr std::int64_t kMaxWorldSize = kMaxNodes * kMaxWorkersPerNode;
 inline constexpr std::int64_t kMaxSignal = 64;
 // The maximum of a whole job: kMaxAgents agents, each with its maximum.
 inline constexpr std::int64_t kMaxFailedCheckpoints =
     kMaxCheckpointFailures * static_cast<std::int64_t>(FailureTally::kMaxAgents);
-// No job forms this often. The bound refuses an invented number close to the end of the range:
-// after such a number no generation could follow.
+// No job forms this often. Without the bound, a peer could invent a number at the end of the range,
+// and no generation could follow it.
 inline constexpr std::int64_t kMaxGeneration = 1'000'000'000;
 
 }  // namespace ddprun::wire

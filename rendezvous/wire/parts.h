@@ -71,7 +71,7 @@ void FillIfAny(const StuckProcesses& from, Proto* to) {
   if (from.report > 0) Fill(from, to->mutable_stuck());
 }
 
-// In ms, clamped to the receiver's bounds.
+// In ms, cut to the bounds that the receiver checks.
 inline std::int64_t Bounded(Duration duration) {
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(duration);
   return std::clamp<std::int64_t>(ms.count(), 0, kMaxTimeout.count());

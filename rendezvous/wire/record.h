@@ -23,7 +23,7 @@ struct OwnedRecord {
 
 std::string EncodeRecord(const std::string& owner, const JobRecord& record);
 
-// Checks every field. Error: DataLoss that names the field.
+// Checks every field. Error: DataLoss that names the field, or says that `bytes` are no record.
 absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes);
 
 }  // namespace ddprun::wire

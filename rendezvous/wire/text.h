@@ -9,7 +9,7 @@
 namespace ddprun::wire {
 
 // Returns `text` as UTF-8. Every byte that is not part of a well-formed character becomes U+FFFD. A
-// text longer than `max_bytes` is cut between two characters and ends with "…". `max_bytes` ≥ 3.
+// result longer than `max_bytes` is cut between two characters and ends with "…". `max_bytes` ≥ 3.
 std::string CleanText(std::string_view text, std::size_t max_bytes);
 
 }  // namespace ddprun::wire

@@ -14,8 +14,8 @@ namespace ddprun::auth {
 
 class TlsWatch {
  public:
-  // `ok`: `text` says which files are now in use. Not `ok`: `text` says why the new files are not
-  // used. Called on the watch's thread, one call at a time; must not block.
+  // `ok`: `text` says that new files are in use. Not `ok`: `text` says why the new files are not
+  // used. Called on the watch's thread; must not block.
   using Log = std::function<void(bool ok, const std::string& text)>;
 
   TlsWatch(std::shared_ptr<TlsIdentity> identity, Log log,

@@ -1,5 +1,5 @@
-// EndedJobs: the finished jobs, and how long the rendezvous remembers them. It does so for `ddprun
-// status`, and for agents that lost contact and come back for the outcome.
+// EndedJobs: the finished jobs, and how long the rendezvous remembers them: for `ddprun status`,
+// and for agents that lost contact and come back for the outcome.
 //
 // Owned by JobLoop, and called only from within it, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_ENDED_JOBS_H_
@@ -18,8 +18,9 @@ namespace ddprun {
 
 class EndedJobs {
  public:
-  // A finished job is remembered until its end is longer ago than `time`. Older jobs are forgotten
-  // early if there are more than `jobs` finished jobs, or more than `agents` agents in them.
+  // A finished job is remembered for `time`. The time begins with the job's end, and again with
+  // each start of the rendezvous. Older jobs are forgotten early if there are more than `jobs`
+  // finished jobs, or more than `agents` agents in them.
   struct Limits {
     Duration time = std::chrono::hours(24);
     std::size_t jobs = 256;
@@ -41,7 +42,7 @@ class EndedJobs {
  private:
   struct Entry {
     TimePoint at;
-    std::weak_ptr<ServedJob> job;  // expires when the job's name is used again
+    std::weak_ptr<ServedJob> job;  // expires some time after the job's name is used again
     std::size_t agents;
   };
 

@@ -1,8 +1,8 @@
 // EventLog: the history of the jobs. Every event is one line of JSON. The newest lines are in
-// memory, for `ddprun events`; all lines go to a file if there is one.
+// memory, for `ddprun events`. If there is a file, each line goes there, too (LineFile).
 //
-// Bounded: at most `max_lines` lines and `max_bytes` are in memory. A follower has no queue, only a
-// place in the history. A follower that is too slow for the retained lines gets an error.
+// Bounded: at most `max_lines` lines and `max_bytes` are in memory. A reader has no queue, only a
+// place in the history. A reader that is too slow for the retained lines gets an error.
 //
 // Thread-safe. Add never waits for a disk or a reader.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_EVENT_LOG_H_

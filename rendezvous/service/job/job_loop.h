@@ -76,10 +76,10 @@
 
 namespace ddprun {
 
-// Takes log messages about a job. `job` is empty if the session has not named a job yet. All
-// callbacks of JobLoop are called by one thread at a time, and must not block. Usually the loop
-// calls them; the constructor calls them for recorded jobs, and after Shutdown() each function
-// calls its own `done`.
+// Takes log messages about a job. `job` is empty if the message is about no job, or about a session
+// that has not named its job yet. All callbacks of JobLoop are called by one thread at a time, and
+// must not block. Usually the loop calls them; the constructor calls them for recorded jobs, and
+// after Shutdown() each function calls its own `done`.
 using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 
 // The load of the rendezvous. LoadObserver is called whenever the load has changed; it must not
@@ -95,8 +95,8 @@ struct JobLoopLoad {
 };
 using LoadObserver = std::function<void(const JobLoopLoad&)>;
 
-// Takes the jobs' events, one by one. `owner`: the principal (auth/principal.h: who called) that
-// owns the job; only it may see the event. Must not block.
+// Takes the jobs' events, one by one. `owner`: the principal that owns the job (auth/principal.h
+// says who may see it). Must not block.
 using EventSink = std::function<void(std::string_view job, std::string_view owner,
                                      std::uint32_t requeue_number, const JobEvent& event)>;
 
@@ -140,11 +140,12 @@ class JobLoop final {
 
   // Events of a stream, from any thread. The calling thread may have to handle the event, so it
   // must hold no lock that a stream needs. The loop shares the ownership of `stream` from OnOpen
-  // until it has closed the stream. For each stream: one OnOpen, then OnMessages, then one OnEnd. A
-  // stream may pass on a few messages before RequestMessage asks for them (agent_stream.h). The
-  // stream of a client in this process does not wait for requests at all. After Shutdown, OnOpen
-  // itself closes a new stream. `waits`: the agent waits until this rendezvous leads. While the
-  // rendezvous stands by (does not lead yet), it closes a stream with waits=false.
+  // until it has closed the stream. For each stream: one OnOpen, then OnMessages, then at most one
+  // OnEnd (it may be missing if the loop has closed the stream). A stream may pass on a few
+  // messages before RequestMessage asks for them (agent_stream.h). The stream of a client in this
+  // process does not wait for requests at all. After Shutdown, OnOpen itself closes a new stream.
+  // `waits`: the agent waits until this rendezvous leads. While the rendezvous stands by (does not
+  // lead yet), it closes a stream with waits=false.
   void OnOpen(std::shared_ptr<AgentStream> stream, bool waits = false);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
   // `why`: OK if the agent closed its half or is gone, else the stream's error.
@@ -157,11 +158,11 @@ class JobLoop final {
 
   // For operators, from any thread. `done` is called once, from within the loop (after Shutdown: by
   // the caller), and must not block. It gets Unavailable, or an empty result, in four cases: the
-  // loop stands by; it is not allowed to send now; it has lost the right to write; Shutdown was
+  // loop stands by; its validity does not hold; it has lost the right to write; Shutdown was
   // called.
   //
-  // OK if agents are answered. Unavailable, with a text for people: the rendezvous ends, another
-  // process has its jobs, or the disk of the job records does not accept a change.
+  // OK if agents are answered. Unavailable also if the store has not made a change of the job
+  // records durable for slow_commit. The text is for people.
   void CheckReady(std::function<void(absl::Status)> done);
   // The status of the jobs of `owner`; if `owner` is empty, of all jobs. If `name` is not empty,
   // only of the job with this name.
@@ -204,8 +205,8 @@ class JobLoop final {
   // The workers' log files (log_request.h). From any thread; never blocks. `id`: from NewLogReadId.
   // The reader's OnEnd may come before ReadLogs has returned. Errors in OnEnd: NotFound, the owner
   // has no such job; InvalidArgument and FailedPrecondition, the logs cannot be read, with the
-  // reason; ResourceExhausted, too many readers; Unavailable, in the same cases as for operators,
-  // also while the logs are read.
+  // reason; ResourceExhausted, too many readers; Unavailable, in the same cases as for operators.
+  // But once the reading has begun, it only waits while the validity does not hold.
   LogReadId NewLogReadId() { return logs_.NewId(); }
   void ReadLogs(LogReadId id, std::string owner, LogRequest request,
                 std::shared_ptr<LogReader> reader);
@@ -219,8 +220,8 @@ class JobLoop final {
   struct Takeover {
     Term term;              // the number of this leadership; every message to an agent carries it
     TimePoint leases_from;  // no lease ends before this + the job's lease
-    // The job records were restored from a backup, so agents may run jobs that have no record. No
-    // generation forms before `leases_from` + the job's lease.
+    // Agents may run jobs that have no record, because etcd is new or was restored. No generation
+    // forms before `leases_from` + the job's lease.
     bool restored = false;
   };
   // Continues the jobs that the previous leader recorded, and takes sessions from now on. Once.

@@ -2,7 +2,7 @@
 //
 // Lines that the disk does not accept in time are dropped and counted. Before the next written
 // line, a line says how many are missing. While a disk is full, the lines of that time are lost,
-// and no others. Each line is in the file either completely or not at all.
+// and no others. After a failed write no part of a line stays in a regular file.
 //
 // A file that would grow beyond max_file_bytes is renamed to PATH.1, the previous PATH.1 to PATH.2,
 // and so on up to `kept` files; the oldest is removed. The file is renamed only if it is a regular
@@ -34,8 +34,8 @@ class LineFile {
     // Makes the line that reports `dropped` missing lines, without its newline.
     std::function<std::string(std::size_t dropped)> missing;
     // Gets one sentence when the first line is dropped, one when lines are written again, and one
-    // when the file cannot be renamed or opened again. Called from the file's thread and from
-    // callers of Append; must not block or call back.
+    // when the file cannot be renamed or opened again. Called on the file's thread and from within
+    // Append; must not block or call back.
     std::function<void(std::string_view text)> log;
   };
 
@@ -53,8 +53,8 @@ class LineFile {
   // Queues a line, given without its newline. Returns at once.
   void Append(std::string line);
 
-  // Call it when another process has renamed the file: opens the path again before the next line.
-  // Returns at once. If the path cannot be opened, the old file stays in use.
+  // Call it when another process has renamed the file: the thread opens the path again before it
+  // writes further lines. Returns at once. If the path cannot be opened, the old file stays in use.
   void Reopen();
 
   std::size_t dropped() const;  // since the start

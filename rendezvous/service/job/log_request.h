@@ -36,9 +36,8 @@ struct LogRequest {
   // Empty: all ranks, if the job has at most kMaxLogRanks. For a finished job whose logs are kept
   // (KeptLogs): the root cause and its first victims.
   std::vector<Rank> ranks{};
-  // Not set: the newest generation that has started. If `ranks` is empty, too, and logs of a
-  // finished job are kept: the generation of these logs. With `follow`, reading continues in later
-  // generations.
+  // Not set: the newest generation that has started, and with `follow` also the later ones. If
+  // `ranks` is empty, too, and logs of a finished job are kept: the generation of these logs.
   std::optional<Generation> generation{};
   LogStreams streams = LogStreams::kBoth;
   LogSpan span{};       // where to begin: the last lines, or a time
@@ -52,14 +51,14 @@ class LogReader {
   virtual ~LogReader() = default;
 
   // The next bytes of one file: at most 16 KiB, any bytes. A piece may end within a line: at the
-  // present end of a file, in a long line, or in a kept copy (KeptLogs). Pieces of several files
-  // alternate. Call JobLoop::AcknowledgeLogs once the reader has passed the text on.
+  // present end of a file, in a long line, or in a kept copy (KeptLogs). With `follow`, pieces of
+  // several files alternate. Call JobLoop::AcknowledgeLogs once the reader has passed the text on.
   virtual void OnText(const LogSource& source, std::string text) = 0;
   // Describes for people the text that follows. It comes before the text of this file, and may also
   // concern files that follow.
   virtual void OnAbout(const LogSource& source, std::string about) = 0;
   // The end of one file. `note`: for people, empty if the file was read to its end: "the agent on
-  // n2 has lost contact: ...".
+  // n2 has lost contact; ...".
   virtual void OnSourceEnd(const LogSource& source, std::string note) = 0;
   // The last call. OK: everything was read, or the followed workers have ended.
   virtual void OnEnd(absl::Status why) = 0;

@@ -40,14 +40,14 @@ class Outboxes {
 
   // Whether this many messages are sent in portions.
   static bool AreMany(std::size_t messages) { return messages > kMostAtOnce; }
-  // How many messages an action sends.
+  // How many messages an action sends. An action that sends none counts as one.
   static std::size_t MessagesOf(const JobMachine::Action& action);
 
   // Performs the action now. Appends it to the job's outbox instead in three cases: the outbox is
   // not empty; the action is one of `many`; validity does not hold. A HeartbeatAck is never
   // appended.
   void Deliver(const JobPtr& job, JobMachine::Action& action, bool many);
-  // Performs waiting actions of one job, for as long as `portion`.
+  // Performs waiting actions of one job, until `portion` is over.
   void WorkOff(Duration portion);
   // True if an action waits and is allowed to be performed now.
   bool ready() const { return !waiting_.empty() && MaySpeak(); }

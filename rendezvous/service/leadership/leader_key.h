@@ -1,5 +1,5 @@
-// LeaderKey: reads, writes and confirms etcd's leader key, for Leadership. Each call blocks, for at
-// most kLimit.
+// LeaderKey: reads, writes and confirms etcd's leader key, for Leadership. Read, Put and Renew
+// block, for at most kLimit (longer while a token of etcd is needed: etcd_client.h).
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_KEY_H_
@@ -35,7 +35,7 @@ class LeaderKey {
   // read, one member of etcd would answer from its memory, and this member may be cut off from the
   // others.
   absl::StatusOr<Leadership::RenewAnswered> Renew(const Term& term) const;
-  // Reports the key's state and each change, on a thread of its own, until the watch is destroyed.
+  // Reports the key's state and its changes, on a thread of its own, until the watch is destroyed.
   std::unique_ptr<etcd::Watch> Watch(std::function<void(Leadership::LeaderSeen)> on_seen) const;
 
  private:

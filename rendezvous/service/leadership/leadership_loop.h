@@ -48,7 +48,7 @@ class LeadershipLoop {
     std::function<void()> on_valid;
     // The endpoint of the other leader; "": not known.
     std::function<void(const std::string& endpoint)> set_leader;
-    // The last call: this process serves no more.
+    // This process serves no more.
     std::function<void(const Leadership::StepDown&)> step_down;
     // A retry cannot help. DataLoss: the jobs cannot be read. Unauthenticated, PermissionDenied:
     // etcd has refused this process from the start, or refuses to let it write the leader key. Any

@@ -14,7 +14,7 @@ struct Leading {
     kStandsBy = 0,
     kLeads = 1,      // and may acknowledge
     kSilenced = 2,   // leads, but has not reached etcd for too long to acknowledge
-    kHandsOver = 3,  // acknowledges no more
+    kHandsOver = 3,  // hands over or has lost the lead: acknowledges no more
     kTakesUp = 4,    // leads and still reads the jobs: it serves soon
   };
 

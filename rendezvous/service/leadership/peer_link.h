@@ -1,12 +1,12 @@
-// PeerLink: a standby's link to the leading process: one Follow call (rendezvous.proto), opened
-// again whenever it ends.
+// PeerLink: a standby's link to the leading process: one Follow call (rendezvous.proto), made again
+// whenever it ends.
 //
 // It reports three events to Leadership: the leader was heard, is gone, or hands over. It does not
 // report silence: Leadership measures that itself. The link is only a hint, because etcd decides.
 // So without a configured authority any certificate is accepted.
 //
-// A broken connection is opened again at once. The process counts as gone only if that attempt is
-// refused: a firewall may reset the connection of a living process.
+// After a broken connection the link connects again at once. The process counts as gone only if an
+// attempt to connect is refused: a firewall may reset the connection of a living process.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_PEER_LINK_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_PEER_LINK_H_
 
@@ -26,7 +26,7 @@ namespace ddprun {
 
 class PeerLink {
  public:
-  // Makes a channel, with the present content of the TLS files.
+  // Makes the credentials of one channel, with the present content of the TLS files.
   using Credentials = std::function<std::shared_ptr<grpc::ChannelCredentials>()>;
   // PeerHeard, PeerRefused or PeerResigns; on the link's thread; must not block.
   using Report = std::function<void(Leadership::Event)>;
@@ -55,7 +55,7 @@ class PeerLink {
   std::condition_variable wake_;
   // Guarded by mutex_.
   std::string endpoint_;
-  std::uint64_t watched_ = 0;               // how often Watch was called
+  std::uint64_t watched_ = 0;               // how often Watch has changed endpoint_
   grpc::ClientContext* context_ = nullptr;  // of the call in progress
   bool shutdown_ = false;
 

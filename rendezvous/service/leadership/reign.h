@@ -58,7 +58,7 @@ class Reign {
             : absl::StrCat("this rendezvous stands by: the leader is at ", now_.leader));
   }
 
-  // OK, or an error that says why operators and guardians are refused.
+  // OK, or an error that says why no operator or guardian is answered now.
   absl::Status WhyNoAnswer() const {
     absl::Status why = WhyClosed();
     if (!why.ok() || validity_ == nullptr || validity_->Holds()) return why;

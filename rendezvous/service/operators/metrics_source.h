@@ -1,5 +1,5 @@
-// MetricsSource: makes the text of /metrics of a rendezvous. A thread of its own reads the disk's
-// size and writes the text, so neither the job loop nor a heartbeat waits for it.
+// MetricsSource: makes the text of /metrics of a rendezvous. A thread of its own reads disks and
+// certificates and writes the text, so neither the job loop nor a heartbeat waits for it.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
 
@@ -24,18 +24,19 @@ class MetricsSource {
     std::map<std::string, std::string> certificates{};
   };
 
-  // `loop` outlives this object; `daemon` is called from within it, and must not block.
+  // `loop` outlives this object. Once Get was called, shut the loop down before this object's end.
+  // `daemon` is called from within the loop, and must not block.
   MetricsSource(JobLoop* loop, std::function<DaemonStatus()> daemon, Files files)
       : loop_(loop), daemon_(std::move(daemon)), files_(std::move(files)) {}
-  // Leaves a thread behind if a disk does not answer it.
+  // Does not wait for its thread, because a disk may not answer it.
   ~MetricsSource();
   MetricsSource(const MetricsSource&) = delete;
   MetricsSource& operator=(const MetricsSource&) = delete;
 
   // Makes the text with the jobs of `owner`; empty: all jobs. nullopt: the caller has no
-  // credentials, and gets all jobs without host names. Any thread. Once the loop has shut down, the
-  // text has no jobs. `done` is called once, on another thread, unless this object is destroyed
-  // first.
+  // credentials, and gets all jobs without host names. Any thread. While the loop does not answer
+  // operators (job_loop.h), the text has no jobs. `done` is called at most once, on another thread,
+  // perhaps after the end of this object.
   void Get(const std::optional<std::string>& owner, std::function<void(std::string)> done);
 
  private:

@@ -40,7 +40,7 @@ class OperatorService {
     std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase& context,
                                               std::string_view method)>
         authorize;
-    // Counts a call that is refused for its content. Any thread.
+    // Counts a call that is refused although its caller is authorized. Any thread.
     std::function<void(const grpc::ServerContextBase& context, const char* counter,
                        const absl::Status& why)>
         refused;

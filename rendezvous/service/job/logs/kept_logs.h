@@ -29,7 +29,7 @@ class KeptLogs {
   void Add(const LogSource& source, std::string_view text);
 
   std::optional<Generation> generation() const { return generation_; }
-  // The root cause first.
+  // The root cause first, if it is a worker.
   const std::vector<Rank>& ranks() const { return ranks_; }
   // The last part of a file, at most `span.lines` lines. The times of lines are not known, so
   // `span.since` has no effect.

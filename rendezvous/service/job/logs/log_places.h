@@ -40,7 +40,7 @@ class LogPlaces {
 
   // The newest generation whose workers were started; nullopt: none.
   std::optional<Generation> newest_started() const { return started_; }
-  // nullopt: not known.
+  // The oldest known generation; nullopt: none.
   std::optional<Generation> oldest() const;
   // nullopt: the generation is not known, or was not started.
   std::optional<int> WorldSize(Generation generation) const;

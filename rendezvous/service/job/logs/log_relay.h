@@ -3,7 +3,7 @@
 // A slow reader delays nobody else. Each file has a window: the number of bytes that its agent is
 // allowed to send before the reader acknowledges. The windows of one request add up to at most
 // kMaxUnreadLogBytes. An agent has at most kMaxLogReadings open files; a file counts until the
-// agent reports the file's end. So only a few orders ever wait in the agent's session.
+// agent reports the file's end or loses its session. So only a few orders ever wait in a session.
 //
 // If an agent is lost, the reading of its files ends with a note. When a failure ends a generation,
 // the last parts of the files of the root cause (if it is a worker) and of its first victims are
@@ -88,7 +88,7 @@ class LogRelay {
     // True: the reading continues in later generations.
     bool stays() const { return request.follow && !request.generation; }
   };
-  // A file that an agent reads. Kept until the agent reports its end.
+  // A file that an agent reads. Kept until the agent reports the file's end or loses its session.
   struct File {
     LogReadId id;  // of the reading; 0: the reading is over
     JobPtr job;
