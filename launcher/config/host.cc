@@ -42,10 +42,18 @@ std::string PosixHost::HostsFile() const {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-VisibleGpus VisibleGpusOf(const Host& host) {
+VisibleGpus VisibleGpusOf(const Host& host) { return GpusOfWorkers({}, host); }
+
+std::optional<std::string> DevicesOfWorkers(const std::map<std::string, std::string>& env,
+                                            const Host& host) {
+  const auto of_job = env.find("CUDA_VISIBLE_DEVICES");
+  return of_job == env.end() ? host.Environment("CUDA_VISIBLE_DEVICES") : of_job->second;
+}
+
+VisibleGpus GpusOfWorkers(const std::map<std::string, std::string>& env, const Host& host) {
   const std::vector<Gpu> gpus = host.Gpus();
   if (gpus.empty() && !host.MayHaveOtherGpus()) return {};
-  return CountVisible(gpus, host.Environment("CUDA_VISIBLE_DEVICES"));
+  return CountVisible(gpus, DevicesOfWorkers(env, host));
 }
 
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 #ifndef DDPRUN_LAUNCHER_CONFIG_HOST_H_
 #define DDPRUN_LAUNCHER_CONFIG_HOST_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,12 @@ class PosixHost : public Host {
 // CUDA_VISIBLE_DEVICES. If this process may open no GPU, and MayHaveOtherGpus() is false: none,
 // whatever the variable names.
 VisibleGpus VisibleGpusOf(const Host& host);
+
+// The CUDA_VISIBLE_DEVICES of the workers. `env`: the job's variables for its workers.
+std::optional<std::string> DevicesOfWorkers(const std::map<std::string, std::string>& env,
+                                            const Host& host);
+// As VisibleGpusOf(host), with DevicesOfWorkers().
+VisibleGpus GpusOfWorkers(const std::map<std::string, std::string>& env, const Host& host);
 
 }  // namespace ddprun
 

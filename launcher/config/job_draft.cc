@@ -78,9 +78,9 @@ class Finisher {
       config_.nproc_per_node = static_cast<int>(*number);  // in range: checked when set
       return;
     }
-    const VisibleGpus visible = text == "cpu" ? VisibleGpus() : VisibleGpusOf(host_);
+    const VisibleGpus visible = text == "cpu" ? VisibleGpus() : GpusOfWorkers(config_.env, host_);
     const int gpus = visible.count;
-    const bool listed = host_.Environment("CUDA_VISIBLE_DEVICES").has_value();
+    const bool listed = DevicesOfWorkers(config_.env, host_).has_value();
     const bool one_each = config_.program.virtual_local_rank && listed;
     if (visible.are_instances && gpus > 1 && !one_each) {
       AddProblem(OriginOf("nproc_per_node"),
@@ -115,10 +115,7 @@ class Finisher {
   // With virtual local ranks each worker gets one entry of CUDA_VISIBLE_DEVICES, if that is set.
   void CheckGpus() {
     if (!config_.program.virtual_local_rank) return;
-    const auto configured = config_.env.find("CUDA_VISIBLE_DEVICES");
-    const auto visible = configured == config_.env.end()
-                             ? host_.Environment("CUDA_VISIBLE_DEVICES")
-                             : std::optional<std::string>(configured->second);
+    const auto visible = DevicesOfWorkers(config_.env, host_);
     if (!visible.has_value()) return;
     const auto entries = static_cast<int>(std::count(visible->begin(), visible->end(), ',')) + 1;
     if (entries >= config_.nproc_per_node) return;

@@ -44,7 +44,8 @@ inline constexpr Metric kMetrics[] = {
     {"ddprun_event_lines_dropped_total", Kind::kCounter, Place::kDaemon, "",
      "Event lines that could not be written to the event file."},
     {"ddprun_store_commit_seconds", Kind::kHistogram, Place::kDaemon, "",
-     "Time until a change of the job records was on the disk. Only with --state-dir."},
+     "Time until a change of the job records was on the disk, or in etcd. Only with --state-dir or "
+     "--etcd."},
     {"ddprun_state_disk_free_bytes", Kind::kGauge, Place::kDaemon, "",
      "Free space for the job records. Only with --state-dir."},
     {"ddprun_state_disk_size_bytes", Kind::kGauge, Place::kDaemon, "",

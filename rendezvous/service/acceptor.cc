@@ -86,7 +86,11 @@ UniqueFd ListenUnix(const sockaddr_un& name, int* error) {
       *error = EADDRINUSE;
       return UniqueFd();
     }
-    if (errno == ECONNREFUSED) unlink(name.sun_path);  // a stale file
+    struct stat status;
+    // A stale socket. Not another file, which also refuses.
+    if (errno == ECONNREFUSED && lstat(name.sun_path, &status) == 0 && S_ISSOCK(status.st_mode)) {
+      unlink(name.sun_path);
+    }
   }
   UniqueFd server(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!server.valid() || bind(server.get(), generic, sizeof name) != 0) {

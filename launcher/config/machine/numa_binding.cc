@@ -117,13 +117,6 @@ void TakeNodeZero(const std::vector<Cpu>& cpus, NumaBinding* binding, std::vecto
   }
 }
 
-// The CUDA_VISIBLE_DEVICES of the workers.
-std::optional<std::string> VisibleToWorkers(const JobConfig& config, const Host& host) {
-  const auto configured = config.env.find("CUDA_VISIBLE_DEVICES");
-  if (configured != config.env.end()) return configured->second;
-  return host.Environment("CUDA_VISIBLE_DEVICES");
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<CpuList>> DivideCpus(const std::string& mode,
@@ -167,7 +160,7 @@ absl::StatusOr<NumaBinding> BindWorkers(const JobConfig& config, const Host& hos
   const std::vector<Cpu> cpus = host.Cpus();
   if (cpus.empty()) return Unable(mode, "the kernel does not tell which CPUs this process may use");
   const std::vector<Gpu> gpus = host.Gpus();
-  const VisibleGpus visible = CountVisible(gpus, VisibleToWorkers(config, host));
+  const VisibleGpus visible = CountVisible(gpus, DevicesOfWorkers(config.env, host));
   const int workers = config.nproc_per_node;
   absl::StatusOr<std::vector<int>> nodes = SpreadOver(cpus, workers);
   if (visible.count > 0 && !gpus.empty()) {

@@ -53,8 +53,8 @@ void JobLoop::CheckReady(std::function<void(absl::Status)> done) {
     if (!since || now_ - *since < options_.slow_commit) return done(absl::OkStatus());
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now_ - *since).count();
     done(absl::UnavailableError(
-        absl::StrCat("the disk of the job records has not taken a change for ", seconds,
-                     " s; until it does, no job forms or ends")));
+        absl::StrCat("the store of the job records (disk or etcd) has not taken a change for ",
+                     seconds, " s; until it does, no job forms or ends")));
   };
   Ask(run, [done](const absl::Status& why) { done(why); });
 }

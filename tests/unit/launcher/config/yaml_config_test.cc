@@ -126,6 +126,15 @@ TEST(YamlConfigTest, ProcessCountFollowsTheNode) {
   EXPECT_EQ(Parse("{command: a, nproc_per_node: cpu}", host)->nproc_per_node, 6);
 }
 
+TEST(YamlConfigTest, TheDevicesInTheJobsEnvCount) {
+  FakeHost host;
+  host.gpu_devices = 4;
+  host.variables["CUDA_VISIBLE_DEVICES"] = "0,1,2";
+  const std::string devices = ", env: {CUDA_VISIBLE_DEVICES: \"0,3\"}}";
+  EXPECT_EQ(Parse("{command: a, nproc_per_node: gpu" + devices, host)->nproc_per_node, 2);
+  EXPECT_EQ(Parse("{command: a, nproc_per_node: auto" + devices, host)->nproc_per_node, 2);
+}
+
 // CUDA shows each process only one instance, whatever LOCAL_RANK is.
 TEST(YamlConfigTest, InstancesOfAGpuNeedAListAndAVirtualLocalRank) {
   FakeHost host;

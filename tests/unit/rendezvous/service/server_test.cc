@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -21,6 +24,7 @@
 #include "rendezvous/wire/limits.h"
 #include "tests/unit/rendezvous/client/event_inbox.h"
 #include "tests/unit/rendezvous/wire/messages_for_test.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace server_test {
@@ -345,6 +349,24 @@ TEST(RendezvousServerStartTest, ASocketFileIsPrivateAndRemovedAtTheEnd) {
     EXPECT_EQ(access(path.c_str(), F_OK), 0) << "the second must leave it alone";
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST(RendezvousServerStartTest, OnlyAStaleSocketIsRemoved) {
+  const TemporaryFolder folder;
+  const std::string stale = folder / "stale";
+  {
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    stale.copy(name.sun_path, sizeof name.sun_path - 1);
+    ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  }
+  EXPECT_TRUE(StartServer("unix:" + stale).ok());
+  const std::string file = folder / "file";
+  std::ofstream(file) << "of a user";
+  EXPECT_THAT(std::string(StartServer("unix:" + file).status().message()),
+              MatchesRegex("cannot listen on unix:.*: address already in use"));
+  EXPECT_EQ(access(file.c_str(), F_OK), 0);
 }
 
 TEST(RendezvousServerStartTest, AMalformedAddressIsRefused) {
