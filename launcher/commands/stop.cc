@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/operator.h"
+#include "launcher/text/status_table.h"
 #include "worker/contract/job_name.h"
 
 namespace ddprun {
@@ -18,8 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 std::string Ending(const std::string& job, const Json& of) {
   const std::string reason = of.value("reason", "");
-  return absl::StrCat(NameOfJob(job), " ended: ", of.value("outcome", "?"), " (exit code ",
-                      of.value("exit_code", 0), ")", reason.empty() ? "" : ": ", reason, "\n");
+  return absl::StrCat(NameOfJob(job), " ended: ", OutcomeText(of.value("outcome", "?")),
+                      " (exit code ", of.value("exit_code", 0), ")", reason.empty() ? "" : ": ",
+                      reason, "\n");
 }
 
 // "" while the job runs. Error: the rendezvous does not answer, or has forgotten the job.

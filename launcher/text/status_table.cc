@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "launcher/text/printable.h"
 #include "worker/contract/job_name.h"
 
@@ -60,18 +61,19 @@ void AddNodes(const std::vector<const Json*>& nodes, std::string* out) {
   }
 }
 
-// True: a hang is reported.
+// True: a hang is reported, and the job runs.
 bool IsHung(const Json& job) {
   const auto progress = job.find("progress");
-  return progress != job.end() && !progress->is_null() && progress->at("hang").is_string();
+  return job.at("outcome").is_null() && progress != job.end() && !progress->is_null() &&
+         progress->at("hang").is_string();
 }
 
 // Adds the job's state and its reason.
 void AddState(const Json& job, bool over, std::string* out) {
   absl::StrAppend(out, NameOfJob(Text(job.at("job"))), ": ");
   if (over) {
-    absl::StrAppend(out, Text(job.at("outcome")), " (exit code ", job.at("exit_code").get<int>(),
-                    ")");
+    absl::StrAppend(out, OutcomeText(Text(job.at("outcome"))), " (exit code ",
+                    job.at("exit_code").get<int>(), ")");
   } else {
     absl::StrAppend(out, IsHung(job) ? "Hung" : Text(job.at("state")));
   }
@@ -93,6 +95,16 @@ std::string Moved(const Json& progress) {
                       wall < still + 1000 ? "" : absl::StrCat(" (", Age(wall), " by the clock)"));
 }
 
+// Adds the present hang; without one, the root cause of the last failure.
+void AddRootCause(const Json& job, std::string* out) {
+  if (IsHung(job)) {
+    absl::StrAppend(out, "  root cause: the job ", Text(job.at("progress").at("hang")), "\n");
+  } else if (const Json& cause = job.at("last_root_cause"); !cause.is_null()) {
+    absl::StrAppend(out, "  root cause in generation ", cause.at("generation").get<int>(), ": ",
+                    Text(cause.at("description")), "\n");
+  }
+}
+
 // Adds the numbers of nodes, workers, steps and restarts, and the failures so far.
 void AddCounts(const Json& job, std::string* out) {
   const Json& nodes = job.at("nodes");
@@ -104,9 +116,11 @@ void AddCounts(const Json& job, std::string* out) {
       min_nodes == max_nodes ? absl::StrCat(max_nodes) : absl::StrCat(min_nodes, ":", max_nodes),
       spares > 0 ? absl::StrCat(" and ", Count(spares, "spare")) : "", "; ",
       Count(job.at("world_size").get<std::int64_t>(), "worker"), "; step ", OrDash(job.at("step")),
-      ", checkpoint ", OrDash(job.at("checkpoint")), "; ", job.at("restarts").get<std::int64_t>(),
-      " of ", Count(job.at("max_restarts").get<std::int64_t>(), "restart"), " used, ",
-      job.at("restarts_left").get<std::int64_t>(), " left\n");
+      ", checkpoint ", OrDash(job.at("checkpoint")), "; ",
+      RestartsText({job.at("restarts").get<std::int64_t>(),
+                    job.at("max_restarts").get<std::int64_t>(),
+                    job.at("restarts_left").get<std::int64_t>()}),
+      "\n");
   if (const auto init = job.find("init"); init != job.end() && !init->is_null()) {
     absl::StrAppend(out, "  ", Text(init->at("text")), "\n");
   }
@@ -115,7 +129,6 @@ void AddCounts(const Json& job, std::string* out) {
     if (progress->at("limit_ms").is_number()) {
       absl::StrAppend(out, " (limit ", Age(progress->at("limit_ms").get<double>()), ")");
     }
-    if (IsHung(job)) absl::StrAppend(out, "; the job ", Text(progress->at("hang")));
     absl::StrAppend(out, "\n");
   }
   if (const auto not_judged = job.find("not_judged");
@@ -132,10 +145,7 @@ void AddCounts(const Json& job, std::string* out) {
                     last.at("step").get<std::int64_t>(), " on ", Text(last.at("host")), ": ",
                     Text(last.at("reason")), "\n");
   }
-  if (const Json& cause = job.at("last_root_cause"); !cause.is_null()) {
-    absl::StrAppend(out, "  root cause in generation ", cause.at("generation").get<int>(), ": ",
-                    Text(cause.at("description")), "\n");
-  }
+  AddRootCause(job, out);
 }
 
 // Adds each node; of many nodes only the unusual ones, unless all are requested.
@@ -183,7 +193,7 @@ void AddLeadership(const Json& json, std::string* out) {
   const Json& leadership = *found;
   const double valid_ms = leadership.at("valid_ms").get<double>();
   if (leadership.at("role") != "leads") {
-    absl::StrAppend(out, "it stands by; the leader is at ", Text(leadership.at("leader")), "\n");
+    absl::StrAppend(out, "it waits; the leader is at ", Text(leadership.at("leader")), "\n");
   } else if (valid_ms <= 0) {
     absl::StrAppend(out, "it leads, term ", Text(leadership.at("term")),
                     ", but etcd has not confirmed it: it acknowledges nothing, and workers end by "
@@ -236,6 +246,15 @@ std::string Age(double milliseconds) {
   if (hours == 0) return absl::StrCat(minutes, " min ", seconds % 60, " s");
   if (hours < 24) return absl::StrCat(hours, " h ", minutes % 60, " min");
   return absl::StrCat(hours / 24, " d ", hours % 24, " h");
+}
+
+std::string OutcomeText(const std::string& outcome) {
+  return absl::StrReplaceAll(outcome, {{"_", " "}});
+}
+
+std::string RestartsText(const Restarts& restarts) {
+  return absl::StrCat(restarts.used, " of ", Count(restarts.most, "restart"), " used, ",
+                      restarts.left, " left");
 }
 
 std::string StragglersText(const std::vector<int>& ranks) {

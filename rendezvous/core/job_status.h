@@ -96,6 +96,7 @@ struct JobStatus : JobMovement {
   int restarts_used = 0;                // under this requeue number
   int restarts_left = 0;                // restarts that would be granted now
   std::vector<NodeStatus> nodes;        // members by rank, then the others by arrival
+  int spares = 0;                       // how many nodes wait to replace a lost one
   std::optional<RootCause> last_cause;  // root cause of the newest failed generation
   std::optional<std::int64_t> step;     // highest step reported in this generation
   std::optional<std::int64_t> checkpoint;

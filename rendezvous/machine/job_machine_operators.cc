@@ -88,7 +88,7 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
   for (Node* node : drained) roster_.SetRemoved(*node);
   if (state() == JobState::kStopping) {
     SaveRecord();
-    answer(true, absl::StrCat(NameOfJob(job_), " forms anew without ", asked.host,
+    answer(true, absl::StrCat(NameOfJob(job_), " forms the next generation without ", asked.host,
                               "; the workers are being ended already"));
     return;
   }
@@ -96,7 +96,7 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
              .save = true,
              .saved = false,
              .reason = absl::StrCat(asked.host, " is drained by an operator")});
-  answer(true, absl::StrCat(NameOfJob(job_), " forms anew without ", asked.host,
+  answer(true, absl::StrCat(NameOfJob(job_), " forms the next generation without ", asked.host,
                             " after a checkpoint, at most ", Seconds(life_.spec->save_timeout),
                             " from now"));
 }

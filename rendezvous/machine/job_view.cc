@@ -62,8 +62,9 @@ std::string WhatIfTheyStay(const JobView& view) {
   return absl::StrCat("; without enough nodes the job ends in ", TenthsOfSeconds(left));
 }
 
-// True if the group is as large as allowed and does not include this node.
+// True if the group is as large as allowed and does not include this node, which could be in it.
 bool IsSpare(const JobView& view, const Node& node) {
+  if (node.member() || node.held_back.is_stuck()) return false;
   const auto& members = view.roster.members();
   const bool grouped =
       view.running() || view.state() == JobState::kForming || view.state() == JobState::kStopping;
@@ -73,7 +74,7 @@ bool IsSpare(const JobView& view, const Node& node) {
 
 NodeStatus StatusOf(const JobView& view, const Node& node) {
   const bool stuck = node.held_back.is_stuck();
-  const bool spare = !node.member() && !stuck && IsSpare(view, node);
+  const bool spare = IsSpare(view, node);
   const auto activity = [&]() -> const char* {
     switch (node.phase) {
       case Phase::kWaiting:
@@ -171,7 +172,7 @@ std::string MissingNodes(const JobView& view) {
 
 std::string WhyItWaits(const JobView& view) {
   if (view.life.hold_until) {
-    return absl::StrCat("waiting until the workers of an earlier group are sure to be gone; ",
+    return absl::StrCat("waiting until the workers of an earlier generation are sure to be gone; ",
                         MissingNodes(view));
   }
   if (view.state() == JobState::kBackoff) return "waiting before the next restart";
@@ -207,7 +208,7 @@ std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer) {
   return absl::StrCat("the job runs; this node is taken in ",
                       view.running() && view.life.reports_checkpoints
                           ? "after its next checkpoint"
-                          : "when its group forms anew");
+                          : "when the next generation forms");
 }
 
 std::string StateReason(const JobView& view) {
@@ -282,7 +283,10 @@ JobStatus StatusOf(const JobView& view, StatusDetail detail) {
   status.restarts_used = view.life.restarts_used();
   status.restarts_left = view.life.governor ? view.life.governor->restarts_left(view.now) : 0;
   if (detail == StatusDetail::kAll) AddNodes(view, &status);
-  for (const Node& node : view.roster.nodes()) status.step = std::max(status.step, node.told.step);
+  const auto& nodes = view.roster.nodes();
+  status.spares = static_cast<int>(std::count_if(
+      nodes.begin(), nodes.end(), [&view](const Node& node) { return IsSpare(view, node); }));
+  for (const Node& node : nodes) status.step = std::max(status.step, node.told.step);
   if (!view.life.causes.empty()) status.last_cause = view.life.causes.back();
   status.checkpoint = view.life.checkpoint;
   status.restore = view.generation.restore;

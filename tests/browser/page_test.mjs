@@ -34,6 +34,11 @@ async function look(fragment = "", options = {}) {
 
 const rowsOf = (page) => page.$$eval("table.jobs tbody th", (found) => found.map((one) => one.textContent));
 
+test("the list counts spares apart", async () => {
+  fake.set(large());
+  await sees(await look(), "table.jobs", "16,300 (130,400 workers)");
+});
+
 test("a job that starts appears without a reload, and jobs that need somebody come first", async () => {
   fake.set(running());
   const page = await look();
@@ -47,7 +52,7 @@ test("a job that starts appears without a reload, and jobs that need somebody co
 test("state, cause and what happens next come first, and change with the job", async () => {
   fake.set(running());
   const page = await look("#job=mnist");
-  await sees(page, ".story", "it goes on; 2 restarts of 3 left");
+  await sees(page, ".story", "it goes on; 1 of 3 restarts used, 2 left");
   await sees(page, ".story", "rank 9 (local rank 1, pid 4242) on n2: SIGKILL after step 12040");
   await sees(page, "#cause", "in generation 2: rank 9");
   await sees(page, "#cause pre", "illegal memory access");
@@ -55,7 +60,8 @@ test("state, cause and what happens next come first, and change with the job", a
   fake.set(running({state: "Draining", reason: newCause.description, last_root_cause: newCause, restarts: 2, restarts_left: 1}));
   await sees(page, ".headline .badge", "Draining");
   await sees(page, ".story", "in generation 3 at");
-  await sees(page, ".story", "its workers are being stopped; 1 restart of 3 left");
+  await sees(page, ".story", "its workers are being ended; 2 of 3 restarts used, 1 left");
+  await sees(page, ".figures", "2 of 3 used, 1 left");
   const said = await page.$eval("#announcer", (one) => one.textContent);
   assert.match(said, /Draining.*rank 2/, "a screen reader says it");
 });
@@ -72,13 +78,16 @@ test("a hang names its rank and shows where all ranks are", async () => {
 const kindsOf = (page, generation) => page.$$eval(".strip rect", (rects, number) => rects
   .filter((one) => one.textContent.startsWith(`generation ${number}:`)).map((one) => one.getAttribute("class")), generation);
 
-test("each generation has why it ended, and the phases of its start on hover", async () => {
+test("each generation has why it ended, and the phases of its restart on hover", async () => {
   fake.set(running());
   const page = await look("#job=mnist");
   await sees(page, "#generations tbody", "n3 was lost");
   assert.equal(await isShown(page, "#generations .tip"), false);
   assert.deepEqual(await kindsOf(page, 1), ["forming", "running", "saving", "stopping"]);
   assert.deepEqual(await kindsOf(page, 2), ["forming", "running", "stopping"]);
+  await sees(page, "#generations .legend", "draining, then waiting for the next generation");
+  await sees(page, ".strip", "generation 2: draining, then waiting for the next generation");
+  await sees(page, "#generations tbody tr:last-child", "forming 800 ms");  // no restart precedes generation 0
   await page.hover("#generations tbody tr .has-tip");
   await sees(page, "#generations .tip", "restore 512 ms");
 });
@@ -173,6 +182,7 @@ test("the ages of the newest checkpoint and snapshot are told", async () => {
   const figures = await sees(page, ".figures", "step 12,000 (480 steps ago, ");
   assert.match(figures, /480 steps ago, (4[2-9]|5\d) s ago|480 steps ago, \d+ min \d+ s ago/);
   await sees(page, ".figures", "Snapshot in memory");
+  await sees(page, ".figures", "step 12,040, a snapshot sent by n1");
 });
 
 test("the stacks of a hang stay when the job has started again", async () => {
@@ -202,6 +212,7 @@ test("an order is sent only after it was confirmed, with what it does", async ()
   await sees(page, ".nodes", "n2");
   await page.click("button[aria-label='Drain n2']");
   await sees(page, "dialog", "Drain n2?");
+  await sees(page, "dialog", "all nodes of this host out of job mnist: it saves where it can and forms the next generation without them");
   await page.keyboard.press("Enter");  // the focus is on the answer that changes nothing
   await page.waitForFunction(() => !document.querySelector("dialog").open);
   assert.deepEqual(fake.posts, []);
@@ -231,7 +242,7 @@ test("a session that is over says how to begin another, and the state goes on", 
   await sees(page, ".orders", "Stop");
   fake.token = "another";
   await page.click(".log-form button");
-  await sees(page, "#alarm", "Your session is over");
+  await sees(page, "#alarm", "You are signed out");
   assert.equal(await isShown(page, ".orders button"), false);
   fake.set(running({step: 99999}));
   await sees(page, ".figures", "99,999");
@@ -263,13 +274,16 @@ test("one viewer too many is told so, and so is who asks for a job that is not t
   await sees(other, "#alarm", "256 viewers look at this rendezvous already");
 });
 
+const legendOf = (page) => page.$$eval("#grid .legend li", (found) => found.map((one) => one.textContent));
+
 test("16,384 nodes: 1 MiB of data, and the straggler named", async () => {
   const job = large();
   assert.ok(JSON.stringify(job).length <= 1 << 20, `${JSON.stringify(job).length} bytes`);
   fake.set(job);
   const page = await look("#job=exa");
   await sees(page, "#grid", "16,384 nodes. n12001 is 39 steps behind");
-  await sees(page, ".legend", "4 lost");
+  assert.deepEqual(await legendOf(page),
+    ["16,295 running", "1 running, more than 2 steps behind", "84 spare", "4 lost contact"]);
   const first = await page.$eval(".window-body", (body) => [...body.children].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)[0].textContent);
   assert.match(first, /^n71lost contact/, "the worst come first");
   assert.ok((await page.$$(".window-body > *")).length < 60, "only rows in sight exist");
@@ -304,19 +318,39 @@ test("the grid has a row for each node and a cell for each rank, and rings the s
   const page = await look("#job=mnist");
   await sees(page, "#grid", "Straggler: rank 9 on n2 keeps the others waiting.");
   await sees(page, "#grid-help", "A row is a node, a cell one of its ranks.");
-  await sees(page, ".legend", "1 straggler");
+  assert.deepEqual(await legendOf(page), ["1 running", "1 running, with a straggler"]);
   assert.equal(await colourOf(page, 1, 1), "bc4c00");
   assert.equal(await colourOf(page, 1, 2), "2da44e", "the others of its node run");
   await page.$eval("#grid canvas", (canvas) => canvas.scrollIntoView({block: "center"}));
   const box = await (await page.$("#grid canvas")).boundingBox();
   await page.mouse.move(box.x + kNames + 22 + 10, box.y + 22 + 10);
-  await sees(page, "#grid [role=status]", "rank 9 on n2: straggler");
+  await sees(page, "#grid [role=status]", "rank 9 on n2: running, straggler");
   await sees(page, ".nodes", "running (straggler)");
   const columns = nodes(2, 8, 12480);
   columns.states[0] = 1;
   fake.set(running({nodes: columns}));
-  await sees(page, ".legend", "1 lost");
+  await sees(page, "#grid .legend", "1 lost contact");
   assert.equal(await colourOf(page, 0, 3), "cf222e");
+});
+
+test("the legend, the grid and the table have the same words for a node's state", async () => {
+  const columns = nodes(4, 8, 12480);
+  columns.state_names = ["ended", "held back: rank 5 (pid 4242) is still there", "lost contact: running", "running"];
+  columns.states = [0, 1, 2, 3];
+  columns.steps[3] = 12441;
+  fake.set(running({nodes: columns, state: "Failed", outcome: "state_unreadable", exit_code: 66}));
+  const page = await look("#job=mnist");
+  await sees(page, ".headline .badge", "state unreadable");
+  await sees(page, ".window-body", "held back: rank 5 (pid 4242) is still there");
+  assert.deepEqual(await legendOf(page), ["1 running, more than 2 steps behind", "1 ended", "1 held back", "1 lost contact"]);
+  await sees(page, ".window-body", "12,441 (39 steps behind)");
+  await page.focus("#grid canvas");
+  await page.keyboard.press("ArrowDown");
+  await sees(page, "#grid [role=status]", "rank 8 on n2: held back");
+  await page.keyboard.press("ArrowDown");
+  await sees(page, "#grid [role=status]", "rank 16 on n3: lost contact");
+  await page.keyboard.press("ArrowDown");
+  await sees(page, "#grid [role=status]", "rank 24 on n4: running, 39 steps behind");
 });
 
 test("of more nodes than rows the ranks stand in blocks, and the keyboard reaches each", async () => {

@@ -31,7 +31,7 @@ async function shoot(name, fragment, options, selector, text) {
 const kDesk = {width: 1200, height: 900};
 const kPhone = {width: 390, height: 844};
 await shoot("list", "", {...kDesk, height: 570}, "table.jobs", "mnist");
-await shoot("job", "#job=mnist&code=good-code", {...kDesk, height: 1660}, ".orders", "Save and stop");
+await shoot("job", "#job=mnist&code=good-code", {...kDesk, height: 1620}, ".orders", "Save and stop");
 await shoot("hang", "#job=llama-70b&code=good-code", kDesk, "#stacks pre", "[5]");
 await shoot("large", "#job=exa", {...kDesk, height: 1700}, ".window-body", "n4712");
 await shoot("phone", "#job=llama-70b&code=good-code", kPhone, "#stacks pre", "[5]");

@@ -99,7 +99,7 @@ export function gathering() {
 // As the list shows a job.
 export function summaryOf(job) {
   const {epoch, generation, state, reason, since_ms_ago, world_size, restarts, max_restarts, step, steps_per_s, checkpoint, progress, not_judged, outcome} = job;
-  return {job: job.job, epoch, generation, state, reason, since_ms_ago, nodes: job.nodes.hosts.length, world_size, restarts,
+  return {job: job.job, epoch, generation, state, reason, since_ms_ago, nodes: job.nodes.hosts.length, spares: job.spares.length, world_size, restarts,
           max_restarts, step, steps_per_s, checkpoint, progress, not_judged, outcome, spark: job.spark.map((point) => point[1])};
 }
 

@@ -52,17 +52,17 @@ shows "rendezvous 127.0.0.1:[0-9]+: version .*, 0 jobs"
 node 1
 shows "train +Gathering .*waiting for 1 node"
 node 2
-shows ">train +Running .* 0 of 3"
+shows ">train +Running .* 0 of 3 used"
 press Enter
 shows "job train: Running"
-shows "  next +it goes on; 3 restarts of 3 left"
+shows "  next +it goes on; 0 of 3 restarts used, 3 left"
 shows "127.0.0.2 +running +[02]-[13]"
 
 # A worker is killed: the cause is on the screen.
 until [[ -s $folder/pid.0.3 ]]; do sleep 0.02; done
 kill -KILL "$(<"$folder/pid.0.3")"
 shows "  root cause  in generation 0: rank 3 .*SIGKILL"
-shows "2 restarts of 3 left"
+shows "1 of 3 restarts used, 2 left"
 
 # top follows the size of the terminal.
 terminal resize-window -x 60 -y 20
@@ -101,7 +101,7 @@ shows "q quit$"
 press x
 shows "Stop job train now\?"
 press y
-shows "job train: Left"
+shows "job train: left"
 
 # One of two agents on a host is drained. Then the job gets the order to save and stop.
 node 3 more 1:2
@@ -115,20 +115,20 @@ shows "  2 of .* nodes; 4 workers"
 press d
 shows "Drain 127.0.0.[34]\? .*y: yes"
 press y
-shows "job more forms anew without 127.0.0.[34] after a checkpoint"
+shows "job more forms the next generation without 127.0.0.[34] after a checkpoint"
 shows "  1 of .* nodes?; 2 workers"
 shows "job more: Running"
 press w
 shows "Save and stop job more\? y: yes"
 press y
-shows "job more: Left"
+shows "job more: left"
 
 press q
 shows "ended with 0"
 
 # Into a file, top prints once what the screen would show.
 "$ddprun" top train >"$folder/plain" || fail "plain text: exit code $?"
-grep -q "job train: Left" "$folder/plain" || fail "plain text lacks the job: $(<"$folder/plain")"
+grep -q "job train: left" "$folder/plain" || fail "plain text lacks the job: $(<"$folder/plain")"
 grep -q $'\x1b' "$folder/plain" && fail "plain text has escape sequences"
 "$ddprun" top nothing >"$folder/plain" 2>&1
 [[ $? == 1 ]] || fail "a job that is not there: expected exit code 1"

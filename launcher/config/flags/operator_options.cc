@@ -115,7 +115,7 @@ const KindRow& RowOf(Kind kind) {  // table
       {"status",
        "Shows the jobs of a running rendezvous: their state and its reason, their nodes, ranks, "
        "steps,\n"
-       "restarts and spares, and what ended the last generation.\n"
+       "restarts and spares, and the last root cause.\n"
        "\n"
        "  ddprun status [JOB] [OPTIONS]\n"
        "\n",
@@ -128,9 +128,8 @@ const KindRow& RowOf(Kind kind) {  // table
        "\n",
        "one job", 1, 1, kStopFlags},
       {"drain",
-       "Takes a node out of its jobs. Their workers save if they can, and the jobs form again "
-       "without\n"
-       "the node.\n"
+       "Takes a node out of its jobs. Their workers save if they can, and the jobs form the next\n"
+       "generation without the node.\n"
        "\n"
        "  ddprun drain NODE [JOB] [OPTIONS]\n"
        "\n"

@@ -22,8 +22,8 @@ std::string QuestionOf(const Request& request) {
     case Request::Kind::kSaveAndStop:
       return absl::StrCat("Save and stop ", job, "?");
     case Request::Kind::kDrain:
-      return absl::StrCat("Drain ", request.host, "? ", job,
-                          " saves where it can and forms again without it.");
+      return absl::StrCat("Drain ", request.host,
+                          "? The next generation forms without it, after a save.");
     case Request::Kind::kStacks:
     case Request::Kind::kLog:
       break;
@@ -72,15 +72,15 @@ Line FirstLine(const std::string& endpoint, const Look& look, const Snapshot& sn
 }
 
 std::string JobCounts(const JobRow& job) {
-  const auto spares = std::count_if(job.nodes.begin(), job.nodes.end(),
-                                    [](const NodeRow& node) { return node.spare; });
+  const std::string spares =
+      job.spares == 0 ? ""
+                      : absl::StrCat(" and ", job.spares, job.spares == 1 ? " spare" : " spares");
   const auto or_dash = [](const auto& number) { return number ? absl::StrCat(*number) : "-"; };
-  return absl::StrCat(job.nodes.size() - static_cast<std::size_t>(spares), " of ",
+  return absl::StrCat(job.nodes_without_spares(), " of ",
                       job.min_nodes == job.max_nodes
                           ? absl::StrCat(job.max_nodes)
                           : absl::StrCat(job.min_nodes, ":", job.max_nodes),
-                      " nodes", spares > 0 ? absl::StrCat(" and ", spares, " spare") : "", "; ",
-                      job.world_size, " workers; step ", or_dash(job.step),
+                      " nodes", spares, "; ", job.world_size, " workers; step ", or_dash(job.step),
                       job.steps_per_s ? absl::StrFormat(" (%.3g steps/s)", *job.steps_per_s) : "",
                       ", checkpoint ", or_dash(job.checkpoint));
 }

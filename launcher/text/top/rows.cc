@@ -86,7 +86,7 @@ void SortJobs(absl::string_view order, std::vector<Row>* rows) {
     if (order == "steps/s") {
       return a.job->steps_per_s.value_or(-1) > b.job->steps_per_s.value_or(-1);
     }
-    if (order == "restarts") return a.job->restarts > b.job->restarts;
+    if (order == "restarts") return a.job->restarts.used > b.job->restarts.used;
     return false;
   });
 }
@@ -106,12 +106,12 @@ std::vector<std::string> JobCells(const JobRow& job) {
   return {job.job == kUnnamedJob ? "(no name)" : job.job,
           StateWord(job),
           Age(job.since_ms),
-          absl::StrCat(job.nodes.size()),
+          absl::StrCat(job.nodes_without_spares()),
           absl::StrCat(job.world_size),
           OrDash(job.step),
           job.steps_per_s ? absl::StrFormat("%.3g", *job.steps_per_s) : "-",
           moves ? Age(job.progress->still_ms) : "-",
-          absl::StrCat(job.restarts, " of ", job.max_restarts),
+          absl::StrCat(job.restarts.used, " of ", job.restarts.most, " used"),
           job.hung() ? job.progress->hang : job.reason};
 }
 

@@ -62,9 +62,9 @@ JobRow JobOf(const Json& json) {
   job.min_nodes = json.at("min_nodes").get<std::int64_t>();
   job.max_nodes = json.at("max_nodes").get<std::int64_t>();
   job.world_size = json.at("world_size").get<int>();
-  job.restarts = json.at("restarts").get<std::int64_t>();
-  job.restarts_left = json.at("restarts_left").get<std::int64_t>();
-  job.max_restarts = json.at("max_restarts").get<std::int64_t>();
+  job.restarts = {json.at("restarts").get<std::int64_t>(),
+                  json.at("max_restarts").get<std::int64_t>(),
+                  json.at("restarts_left").get<std::int64_t>()};
   job.step = NumberOf<std::int64_t>(json.at("step"));
   job.steps_per_s = NumberOf<double>(json.at("steps_per_s"));
   job.checkpoint = NumberOf<std::int64_t>(json.at("checkpoint"));
@@ -72,9 +72,7 @@ JobRow JobOf(const Json& json) {
   job.exit_code = NumberOf<int>(json.at("exit_code")).value_or(0);
   TakeProgress(json, &job);
   for (const Json& node : json.at("nodes")) job.nodes.push_back(NodeOf(node));
-  for (const Json& spare : json.at("spares")) {
-    for (NodeRow& node : job.nodes) node.spare = node.spare || node.host == TextOf(spare);
-  }
+  job.spares = json.at("spares").size();
   return job;
 }
 

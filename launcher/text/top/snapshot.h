@@ -2,12 +2,15 @@
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
 #define DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "launcher/text/status_table.h"
 
 namespace ddprun::top {
 
@@ -20,7 +23,6 @@ struct NodeRow {
   int workers = 0;
   std::optional<std::int64_t> step;
   double heard_ms = 0;  // ago
-  bool spare = false;
 };
 
 struct JobRow {
@@ -32,9 +34,7 @@ struct JobRow {
   std::int64_t min_nodes = 0;
   std::int64_t max_nodes = 0;
   int world_size = 0;
-  std::int64_t restarts = 0;
-  std::int64_t restarts_left = 0;
-  std::int64_t max_restarts = 0;
+  Restarts restarts;
   std::optional<std::int64_t> step;
   std::optional<double> steps_per_s;
   std::optional<std::int64_t> checkpoint;
@@ -60,7 +60,9 @@ struct JobRow {
   };
   Cause cause;  // the last root cause
   std::vector<NodeRow> nodes;
+  std::size_t spares = 0;  // of `nodes`
 
+  std::size_t nodes_without_spares() const { return nodes.size() - std::min(spares, nodes.size()); }
   bool over() const { return !outcome.empty(); }
   bool hung() const { return !over() && progress && !progress->hang.empty(); }
 };

@@ -1,6 +1,5 @@
 #include "launcher/text/top/story.h"
 
-#include <cctype>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,28 +16,25 @@ bool IsStill(const JobRow& job) {
 }
 
 std::string RestartsText(const JobRow& job) {
-  if (job.restarts_left <= 0) return "no restart is left: the next failure ends the job";
-  return absl::StrCat(job.restarts_left, job.restarts_left == 1 ? " restart" : " restarts", " of ",
-                      job.max_restarts, " left");
+  if (job.restarts.left <= 0) return "no restart is left: the next failure ends the job";
+  return ddprun::RestartsText(job.restarts);
 }
 
 std::string WhatTheStateLeadsTo(const std::string& state) {
   if (state == "Gathering") return "it starts by itself as soon as enough nodes are here";
   if (state == "LastCall") return "enough nodes are here: it starts after a short wait for more";
   if (state == "Forming") return "its workers start as soon as every node is ready";
-  if (state == "Saving") return "all ranks save at one common step; then its workers are stopped";
-  if (state == "Draining") return "its workers are being stopped";
-  if (state == "Backoff") return "it starts again by itself after a pause";
+  if (state == "Saving") return "all ranks save at one common step; then its workers are ended";
+  if (state == "Draining") return "its workers are being ended";
+  if (state == "Backoff") return "it restarts by itself after a pause";
   return "it goes on by itself";
 }
 
 }  // namespace
 
 std::string StateWord(const JobRow& job) {
-  if (!job.over()) return job.hung() ? "Hung" : job.state;
-  std::string word = job.outcome;
-  word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
-  return word;
+  if (job.over()) return OutcomeText(job.outcome);
+  return job.hung() ? "Hung" : job.state;
 }
 
 Style MoodOf(const JobRow& job) {
@@ -95,10 +91,10 @@ std::string NextText(const JobRow& job) {
   if (job.outcome == "preempted") {
     return "start the same command again: it goes on from its checkpoint";
   }
-  if (job.over()) return "it does not start again by itself: start the same command again";
+  if (job.over()) return "it does not restart by itself: start the same command again";
   if (job.hung()) {
     return absl::StrCat(
-        "it goes on by itself if a rank moves, or is started again where --on-hang says so; ",
+        "it goes on by itself if a rank moves, or is restarted where --on-hang says so; ",
         RestartsText(job));
   }
   if (job.state != "Running") {

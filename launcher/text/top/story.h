@@ -10,7 +10,7 @@
 
 namespace ddprun::top {
 
-// "Running", "Hung", "Failed": one word.
+// "Running", "Hung"; after the end the outcome: "failed", "state unreadable".
 std::string StateWord(const JobRow& job);
 
 // kBad: needs attention. kBusy: in transition, slow to move, or preempted. kGood: trains. kQuiet:

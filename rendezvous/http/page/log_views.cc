@@ -50,7 +50,7 @@ void LogViews::EndOverdue(TimePoint now) {
     }
   }
   for (const auto& view : over) {
-    view->End("the session is over: `ddprun page` prints a link for a new one");
+    view->End("you are signed out: `ddprun page` prints a link that signs in");
   }
   for (const auto& view : slow) view->Cut();
 }

@@ -98,6 +98,7 @@ Json ListedJob(const JobStatus& job, int nodes, const JobPast& past) {
           {"reason", job.reason},
           {"since_ms_ago", Milliseconds(job.since)},
           {"nodes", nodes},
+          {"spares", job.spares},
           {"world_size", job.world_size},
           {"restarts", job.restarts_used},
           {"max_restarts", job.spec.max_restarts},

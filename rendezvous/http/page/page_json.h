@@ -31,7 +31,7 @@ struct PageTime {
 
 nlohmann::ordered_json DaemonJson(const DaemonStatus& daemon);
 
-// One entry of the list. `job` may lack its nodes; `nodes`: their number.
+// One entry of the list. `job` may lack its nodes; `nodes`: their number, with spares.
 nlohmann::ordered_json ListedJob(const JobStatus& job, int nodes, const JobPast& past);
 
 // One job in full. Nodes are stored as columns, so that 16,384 of them take less than 1 MiB.

@@ -4,6 +4,8 @@
 // From best to worst.
 const kConditions = ["running", "behind", "straggler", "waiting", "draining", "lost"];
 const kLagSteps = 2;  // steps come with heartbeats, so nodes differ by one or two
+// What a condition says in addition to the node's state.
+const kAdded = {behind: `, more than ${kLagSteps} steps behind`, straggler: ", with a straggler"};
 
 class Conditions {
   // `stragglers`: ranks that keep the others waiting.
@@ -11,7 +13,7 @@ class Conditions {
     this.nodes = nodes;
     this.stragglers = new Set(stragglers);
     this.newest = newestStep(nodes);
-    this.ofNodes = nodes.hosts.map((_, i) => kConditions.indexOf(this.stateOf(i)));
+    this.ofNodes = nodes.hosts.map((_, i) => kConditions.indexOf(this.conditionOf(i)));
     // The stragglers' nodes, and the running node that is most steps behind.
     this.last = this.mostBehind();
     for (const rank of this.stragglers) {
@@ -20,9 +22,19 @@ class Conditions {
     }
   }
 
+  // The node's state as in the table, without a reason: "lost contact", "held back", "spare".
   stateOf(i) {
-    const state = this.nodes.state_names[this.nodes.states[i]] ?? "";
-    if (state.startsWith("lost contact") || state.startsWith("held back")) return "lost";
+    return (this.nodes.state_names[this.nodes.states[i]] ?? "?").split(":")[0];
+  }
+
+  // "running", "running, with a straggler"
+  labelOf(i) {
+    return this.stateOf(i) + (kAdded[kConditions[this.ofNodes[i]]] ?? "");
+  }
+
+  conditionOf(i) {
+    const state = this.stateOf(i);
+    if (state === "lost contact" || state === "held back") return "lost";
     if (state === "draining") return "draining";
     if (state !== "running" && state !== "done") return "waiting";
     return this.lagOf(i) > kLagSteps ? "behind" : "running";
@@ -32,7 +44,7 @@ class Conditions {
   ofRank(node, local) {
     const first = this.nodes.first_ranks[node];
     if (first !== null && this.stragglers.has(first + local)) return this.ofNodes[node];
-    return kConditions.indexOf(this.stateOf(node));
+    return kConditions.indexOf(this.conditionOf(node));
   }
 
   lagOf(i) {

@@ -1,17 +1,18 @@
 // The generations of a job: a strip over time, and a table with each generation's end and the
-// phases of its start.
+// phases of the restart into it.
 
 const kMostGenerations = 50;
-const kStripParts = ["forming", "running", "saving", "stopping"];
+// The name of each kind of part.
+const kStripParts = {forming: "forming", running: "running", saving: "saving", stopping: "draining, then waiting for the next generation"};
 
 class Generations {
   constructor() {
     this.strip = graphic("svg", {class: "strip", viewBox: "0 0 600 24", preserveAspectRatio: "none", role: "img"});
     this.oldest = element("span", {class: "axis"});
     this.rows = element("tbody", {role: "rowgroup"});
-    const columns = ["Generation", "Formed", "Ran for", "Ended because", "Start took"];
+    const columns = ["Generation", "Formed", "Ran for", "Ended because", "Restart took"];
     this.more = element("p", {class: "quiet"});
-    const legend = kStripParts.map((name) => element("li", {}, element("span", {class: `swatch ${name}`}), name));
+    const legend = Object.entries(kStripParts).map(([kind, name]) => element("li", {}, element("span", {class: `swatch ${kind}`}), name));
     this.root = section("generations", "Generations", element("ul", {class: "legend"}, ...legend), this.strip,
       element("div", {class: "below"}, this.oldest, element("span", {class: "axis"}, "now")),
       element("table", {role: "table", "aria-labelledby": "generations-title"},
@@ -56,7 +57,7 @@ class Generations {
         setAttribute(rect, "x", part.from.toFixed(1));
         // A stop of one second in a day must still be visible.
         setAttribute(rect, "width", Math.max(part.kind === "running" ? 0 : 2, part.to - part.from).toFixed(1));
-        setText(rect.firstElementChild, `generation ${part.one.generation}: ${part.kind}`);
+        setText(rect.firstElementChild, `generation ${part.one.generation}: ${kStripParts[part.kind]}`);
       });
     setAttribute(this.strip, "aria-label", `${count(generations.length, "generation")} in ${wholeAge(span)}`);
   }
@@ -66,7 +67,7 @@ class Generations {
     const list = element("ul", {class: "tip"});
     return element("tr", {role: "row"}, element("th", {role: "rowheader", scope: "row"}),
       cell("Formed"), cell("Ran for"), cell("Ended because"),
-      cell("Start took", element("span", {class: "has-tip", tabindex: "0"}, element("span"), bar, list)));
+      cell("Restart took", element("span", {class: "has-tip", tabindex: "0"}, element("span"), bar, list)));
   }
 
   updateRow(row, one, job) {
@@ -85,7 +86,7 @@ class Generations {
     const phases = Object.entries(one.phases_ms ?? {});
     const sum = phases.reduce((all, phase) => all + phase[1], 0);
     const start = one.started_ms_ago ?? null;
-    const words = phases.length > 0 ? seconds(sum) : start === null ? "–" : seconds(one.formed_ms_ago - start);
+    const words = phases.length > 0 ? seconds(sum) : start === null ? "–" : `forming ${seconds(one.formed_ms_ago - start)}`;
     setText(total, words);
     bar.classList.toggle("none", phases.length === 0);
     list.hidden = phases.length === 0;

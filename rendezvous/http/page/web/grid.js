@@ -32,15 +32,20 @@ class Grid {
   }
 
   describeAll() {
-    const counts = kConditions.map(() => 0);
-    for (const condition of this.conditions.ofNodes) ++counts[condition];
-    const shown = kConditions.map((name, i) => ({name, many: counts[i]})).filter((one) => one.many > 0);
-    syncChildren(this.legend, shown, (one) => one.name,
-      (one) => element("li", {}, element("span", {class: `swatch ${one.name}`}), element("span")),
-      (child, one) => setText(child.lastElementChild, `${number(one.many)} ${one.name}`));
+    const {ofNodes} = this.conditions;
+    const counts = new Map();
+    ofNodes.forEach((condition, i) => {
+      const label = this.conditions.labelOf(i);
+      if (!counts.has(label)) counts.set(label, {label, condition, many: 0});
+      ++counts.get(label).many;
+    });
+    const shown = [...counts.values()].sort((a, b) => a.condition - b.condition);
+    syncChildren(this.legend, shown, (one) => one.label,
+      (one) => element("li", {}, element("span", {class: `swatch ${kConditions[one.condition]}`}), element("span")),
+      (child, one) => setText(child.lastElementChild, `${number(one.many)} ${one.label}`));
     const words = `${count(this.nodes.hosts.length, "node")}. ${this.conditions.words()}`.trim();
     setText(this.words, words);
-    setAttribute(this.canvas, "aria-label", `${words} ${shown.map((one) => `${one.many} ${one.name}`).join(", ")}.`);
+    setAttribute(this.canvas, "aria-label", `${words} ${shown.map((one) => `${one.many} ${one.label}`).join("; ")}.`);
   }
 
   draw() {
@@ -78,11 +83,26 @@ class Grid {
   }
 
   worstOf(cell) {
-    const first = this.plan.first(cell);
-    if (this.plan.ranks > 0) return this.conditions.ofRank(first, this.plan.local(cell));
-    let worst = 0;
-    for (let i = first; i <= this.plan.last(cell); ++i) worst = Math.max(worst, this.conditions.ofNodes[i]);
+    if (this.plan.ranks > 0) return this.conditions.ofRank(this.plan.first(cell), this.plan.local(cell));
+    return this.conditions.ofNodes[this.worstNode(cell)];
+  }
+
+  worstNode(cell) {
+    const {ofNodes} = this.conditions;
+    let worst = this.plan.first(cell);
+    for (let i = worst; i <= this.plan.last(cell); ++i) if (ofNodes[i] > ofNodes[worst]) worst = i;
     return worst;
+  }
+
+  // The state of the cell's rank or node; of several nodes the worst state.
+  stateOf(cell) {
+    const [first, last] = [this.plan.first(cell), this.plan.last(cell)];
+    if (first !== last) return this.conditions.labelOf(this.worstNode(cell));
+    const said = [this.conditions.stateOf(first)];
+    const lag = this.conditions.lagOf(first);
+    if (lag > kLagSteps) said.push(`${count(lag, "step")} behind`);
+    if (kConditions[this.worstOf(cell)] === "straggler") said.push(this.plan.ranks > 0 ? "straggler" : "with a straggler");
+    return said.join(", ");
   }
 
   // Marks the ranks that keep the others waiting, and the first rank of the node that is most steps
@@ -148,9 +168,7 @@ class Grid {
     const begin = this.nodes.first_ranks[first];
     const rank = this.plan.ranks > 0 && begin !== null ? `rank ${number(begin + this.plan.local(cell))} on ` : "";
     const name = first === last ? hostOf(this.nodes, first) : `${hostOf(this.nodes, first)} to ${hostOf(this.nodes, last)}`;
-    const lag = first === last ? this.conditions.lagOf(first) : 0;
-    const behind = lag > kLagSteps ? `, ${count(lag, "step")} behind` : "";
-    setText(this.pointed, `${rank}${name}: ${kConditions[this.worstOf(cell)]}${behind}`);
+    setText(this.pointed, `${rank}${name}: ${this.stateOf(cell)}`);
   }
 
   pick(cell) {

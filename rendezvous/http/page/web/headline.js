@@ -44,17 +44,17 @@ class Headline {
     const spares = job.spares?.length ?? 0;
     const range = job.min_nodes === job.max_nodes ? number(job.max_nodes) : `${job.min_nodes}:${job.max_nodes}`;
     const figures = [
-      ["Nodes", `${number(hosts - spares)} of ${range}${spares > 0 ? ` + ${count(spares, "spare")}` : ""}`],
+      ["Nodes", `${number(hosts - spares)} of ${range}${spares > 0 ? ` and ${count(spares, "spare")}` : ""}`],
       ["Workers", number(job.world_size)],
       ["Step", number(job.step)],
       ["Steps/s", job.outcome ? "–" : rate(rateOf(job))],
       ["Checkpoint", this.checkpointOf(job)],
       ...(Number.isFinite(job.snapshot_ms_ago) ? [["Snapshot in memory", `${wholeAge(job.snapshot_ms_ago)} ago`]] : []),
-      ["Restarts", `${number(job.restarts)} of ${number(job.max_restarts)}`],
+      ["Restarts", `${number(job.restarts)} of ${number(job.max_restarts)} used, ${number(job.restarts_left)} left`],
     ];
     if (job.restore && job.restore.tier !== "none") {
-      const from = job.restore.host ? ` by ${printable(job.restore.host)}` : "";
-      figures.push(["Resumed from", `step ${number(job.restore.step)}, ${job.restore.tier}${from}`]);
+      const by = job.restore.host ? ` sent by ${printable(job.restore.host)}` : "";
+      figures.push(["Resumed from", `step ${number(job.restore.step)}, ${tierText(job.restore.tier)}${by}`]);
     }
     if (job.failed_checkpoints > 0) {
       const last = job.last_failed_checkpoint;

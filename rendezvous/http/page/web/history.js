@@ -9,10 +9,10 @@ function eventText(line) {
   if (line.host) parts.push(line.host);
   if (line.nodes) parts.push(`${count(line.nodes, "node")}, ${count(line.workers ?? 0, "worker")}`);
   if (line.step !== undefined) parts.push(`step ${number(line.step)}`);
-  if (line.restore) parts.push(line.restore.tier === "none" ? "from the beginning" : `from step ${number(line.restore.step)} (${line.restore.tier})`);
+  if (line.restore) parts.push(line.restore.tier === "none" ? "from the beginning" : `from step ${number(line.restore.step)} (${tierText(line.restore.tier)})`);
   if (line.restarts !== undefined) parts.push(`restart ${line.restarts}`);
   if (line.total_ms !== undefined) parts.push(`after ${seconds(line.total_ms)}`);
-  if (line.outcome) parts.push(`${line.outcome}, exit code ${line.exit_code}`);
+  if (line.outcome) parts.push(`${outcomeText(line.outcome)}, exit code ${line.exit_code}`);
   if (line.cause) parts.push(line.cause.description);
   else if (line.reason) parts.push(line.reason);
   return printable(parts.join("; "));

@@ -14,7 +14,7 @@ class Page {
     this.trouble = "";     // error of signing in
     this.received = 0;     // when the last state came
     this.session.onEnd = () => {
-      this.trouble = "Your session is over: run `ddprun page JOB` and open its link.";
+      this.trouble = "You are signed out: run `ddprun page JOB` and open its link.";
       this.restart();
     };
   }

@@ -107,7 +107,7 @@ class NodeTable {
     setText(state, printable(this.stateOf(node)) + (this.straggles(node) ? " (straggler)" : ""));
     this.updateRanks(ranks, nodes.first_ranks[node], nodes.workers[node]);
     const lag = this.conditions.lagOf(node);
-    setText(step, number(nodes.steps[node]) + (lag > kLagSteps ? ` (−${number(lag)})` : ""));
+    setText(step, number(nodes.steps[node]) + (lag > kLagSteps ? ` (${count(lag, "step")} behind)` : ""));
     setText(heard, `${wholeAge(nodes.heard_ms_ago[node] + this.elapsed)} ago`);
     orders.firstElementChild.hidden = !this.mayAct;
     setAttribute(orders.firstElementChild, "aria-label", `Drain ${hostOf(nodes, node)}`);

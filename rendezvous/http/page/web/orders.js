@@ -27,15 +27,15 @@ class Orders {
   askToStop(save) {
     const name = printable(nameOf(this.job));
     this.ask(save ? `Save and stop ${name}?` : `Stop ${name}?`,
-      save ? "All ranks save at one common step, then all its workers on all nodes are stopped. It does not start again by itself."
-           : "All its workers on all nodes are stopped now. Steps since its last checkpoint are lost. It does not start again by itself.",
+      save ? "All ranks save at one common step, then all its workers on all nodes are ended. It does not restart by itself."
+           : "All its workers on all nodes are ended now. Steps since its last checkpoint are lost. It does not restart by itself.",
       save ? "Save and stop" : "Stop now", "/api/stop", {job: this.job, save});
   }
 
   askToDrain(host) {
     this.ask(`Drain ${printable(host)}?`,
-      `${capital(printable(nameOf(this.job)))} saves where it can and forms again without this node. It spends no restart. ` +
-      "The node does not come back until its agent is started again.",
+      `This takes all nodes of this host out of ${printable(nameOf(this.job))}: it saves where it can and forms the next ` +
+      "generation without them. It uses no restart. The nodes do not come back until their agents are started again.",
       "Drain it", "/api/drain", {job: this.job, host});
   }
 

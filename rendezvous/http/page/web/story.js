@@ -22,7 +22,7 @@ function isStill(job) {
 }
 
 function stateWord(job) {
-  if (job.outcome) return capital(job.outcome);
+  if (job.outcome) return outcomeText(job.outcome);
   return isHung(job) ? "Hung" : job.state;
 }
 
@@ -78,26 +78,25 @@ function causeText(job) {
 }
 
 function restartsText(job) {
-  const left = job.restarts_left ?? Math.max(0, job.max_restarts - job.restarts);
-  return left === 0 ? "no restart is left: the next failure ends the job"
-                    : `${count(left, "restart")} of ${number(job.max_restarts)} left`;
+  if (job.restarts_left <= 0) return "no restart is left: the next failure ends the job";
+  return `${number(job.restarts)} of ${count(job.max_restarts, "restart")} used, ${number(job.restarts_left)} left`;
 }
 
 const kNext = {
   Gathering: "it starts by itself as soon as enough nodes are here",
   LastCall: "enough nodes are here: it starts after a short wait for more",
   Forming: "its workers start as soon as every node is ready",
-  Saving: "all ranks save at one common step; then its workers are stopped",
-  Draining: "its workers are being stopped",
-  Backoff: "it starts again by itself after a pause",
+  Saving: "all ranks save at one common step; then its workers are ended",
+  Draining: "its workers are being ended",
+  Backoff: "it restarts by itself after a pause",
 };
 
 function nextText(job) {
   if (job.outcome === "succeeded") return "nothing: it is done";
   if (job.outcome === "preempted") return "start the same command again: it goes on from its checkpoint";
-  if (job.outcome) return "it does not start again by itself: start the same command again";
+  if (job.outcome) return "it does not restart by itself: start the same command again";
   if (isHung(job)) {
-    return `it goes on by itself if a rank moves, or is started again where --on-hang says so; ${restartsText(job)}`;
+    return `it goes on by itself if a rank moves, or is restarted where --on-hang says so; ${restartsText(job)}`;
   }
   if (job.state === "Running") {
     const still = isStill(job) ? `it counts as a hang in ${wholeAge(job.progress.limit_ms - job.progress.still_ms)}; ` : "";

@@ -38,6 +38,16 @@ function nameOf(job) {
   return job === "none" ? "the job" : `job ${job}`;
 }
 
+// "state unreadable": an outcome of the JSON, for people.
+function outcomeText(outcome) {
+  return outcome.replaceAll("_", " ");
+}
+
+// Of a state that ranks load: its tier in the JSON, for people.
+function tierText(tier) {
+  return tier === "memory" ? "a snapshot" : "a checkpoint";
+}
+
 function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

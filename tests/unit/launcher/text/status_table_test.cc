@@ -62,7 +62,7 @@ TEST(StatusTableTest, OneOfSeveralSaysWhoLeadsAndHowLongItGoesOnWithoutEtcd) {
   daemon.leadership->valid_for = {};
   EXPECT_THAT(table(), HasSubstr("it acknowledges nothing, and workers end by their leases"));
   daemon.leadership->leads = false;
-  EXPECT_THAT(table(), HasSubstr("it stands by; the leader is at h1:29400"));
+  EXPECT_THAT(table(), HasSubstr("it waits; the leader is at h1:29400"));
 }
 
 TEST(StatusTableTest, OfManyNodesThoseAreShownThatAreNotLikeMost) {
@@ -84,6 +84,8 @@ TEST(StatusTableTest, AJobThatIsOverSaysHow) {
   EXPECT_THAT(text, HasSubstr("job train: left (exit code 143), 1 h 1 min ago; generation 2\n"
                               "  stopped by an operator\n"));
   EXPECT_THAT(text, Not(HasSubstr("NODE")));
+  job.finished->outcome = Outcome::kStateUnreadable;
+  EXPECT_THAT(TableOf(job), HasSubstr("job train: state unreadable (exit code 143), "));
 }
 
 TEST(StatusTableTest, AJobWithoutAnIdIsNotCalledNone) {
@@ -123,13 +125,21 @@ TEST(StatusTableTest, AHangAStragglerAndTheRootCauseHaveTheWordsOfTopAndOfThePag
   job.last_cause.emplace();
   job.last_cause->failure.generation = Generation{1};
   job.last_cause->failure.host = "n1";
-  EXPECT_THAT(TableOf(job), AllOf(HasSubstr("\njob train: Hung, for 1 h 1 min; generation 2\n"),
-                                  HasSubstr("\n  a rank moved 41 s ago (limit 30 s); the job "
-                                            "hangs: rank 5 on n0 is in download\n"),
-                                  HasSubstr("\n  straggler: rank 9 keeps the others waiting\n"),
-                                  HasSubstr("\n  root cause in generation 1: rank 0")));
+  EXPECT_THAT(TableOf(job),
+              AllOf(HasSubstr("\njob train: Hung, for 1 h 1 min; generation 2\n"),
+                    HasSubstr("\n  a rank moved 41 s ago (limit 30 s)\n"),
+                    HasSubstr("\n  straggler: rank 9 keeps the others waiting\n"),
+                    HasSubstr("\n  root cause: the job hangs: rank 5 on n0 is in download\n"),
+                    Not(HasSubstr("in generation 1"))));
   job.measured.straggler_ranks = {Rank{9}, Rank{12}};
   EXPECT_THAT(TableOf(job), HasSubstr("\n  stragglers: ranks 9, 12 keep the others waiting\n"));
+  JobStatus over = job;
+  over.finished = Finished{Outcome::kFailed, 137, "no restart is left", 3, {}, {}};
+  job.progress->hang.clear();
+  for (const JobStatus& unhung : {job, over}) {
+    EXPECT_THAT(TableOf(unhung), AllOf(HasSubstr("\n  root cause in generation 1: rank 0"),
+                                       Not(HasSubstr("the job hangs"))));
+  }
 }
 
 TEST(StatusTableTest, FailedCheckpointsAreSaidWhereThereAreAny) {

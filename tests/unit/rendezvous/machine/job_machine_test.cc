@@ -264,6 +264,7 @@ TEST(JobMachineTest, ExtraAgentsWaitAndReplaceALostNodeInTheNextGeneration) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, 0));
   job.RunTwoNodes();
   job.Join('c');
+  EXPECT_EQ(job.machine().Status(job.now(), StatusDetail::kWithoutNodes).spares, 1);
   job.Clear();
   job.Break('a');
   EXPECT_THAT(job.Take(), IsEmpty()) << "within the lease nothing is given away";
@@ -278,6 +279,7 @@ TEST(JobMachineTest, ExtraAgentsWaitAndReplaceALostNodeInTheNextGeneration) {
               ElementsAre("c<-g1 Assignment node 0/2 first 0 world 4 10.0.0.c:1003 restart 0/0",
                           "b<-g1 Assignment node 1/2 first 2 world 4 10.0.0.c:1003 restart 0/0"))
       << "b keeps its rank";
+  EXPECT_EQ(job.machine().Status(job.now(), StatusDetail::kWithoutNodes).spares, 0);
 }
 
 TEST(JobMachineTest, AfterAGenerationWithoutAStepTheNextOneIsDelayed) {

@@ -16,6 +16,7 @@ namespace model_test {
 
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Name = Key::Name;
@@ -81,7 +82,7 @@ TEST_F(TopModelTest, AJobShowsStateCauseAndWhatHappensNext) {
               AllOf(HasSubstr("job llama: Hung"), HasSubstr("  now         for 1 h 1 min"),
                     HasSubstr("  root cause  the job hangs: rank 5 on n1 is in download"),
                     HasSubstr("  next        it goes on by itself if a rank moves"),
-                    HasSubstr("2 restarts of 3 left"), HasSubstr("n1")));
+                    HasSubstr("1 of 3 restarts used, 2 left"), HasSubstr("n1")));
   Press(Name::kEscape);
   EXPECT_THAT(Screen(), HasSubstr("STEPS/S"));
 }
@@ -111,6 +112,21 @@ TEST_F(TopModelTest, ARankThatOthersWaitForIsNamedAndMarked) {
   EXPECT_THAT(Selected(), AllOf(HasSubstr(">136"), Not(HasSubstr("straggler"))));
 }
 
+TEST_F(TopModelTest, SparesAreCountedApart) {
+  JobStatus job = RunningJob("a", 2);
+  for (const char* const host : {"n1", "n8"}) {  // n1 has two agents
+    job.nodes.push_back({host, "10.0.1.9", "spare", NodeRank{-1}, Rank{0}, 8, seconds(0), {}});
+    job.nodes.back().spare = true;
+  }
+  Take({job});
+  EXPECT_THAT(Selected(), ContainsRegex("Running +1 h 1 min +2 +16 .* 1 of 3 used"));
+  Press(Name::kEnter);
+  EXPECT_THAT(Screen(), HasSubstr("  2 of 2 nodes and 2 spares; 16 workers"));
+  job.nodes.pop_back();
+  Take({job});
+  EXPECT_THAT(Screen(), HasSubstr("  2 of 2 nodes and 1 spare; 16 workers"));
+}
+
 TEST_F(TopModelTest, WhyAHangWouldNotBeNoticedIsSaid) {
   JobStatus job = RunningJob("a", 2);
   Take({job});
@@ -133,7 +149,9 @@ TEST_F(TopModelTest, OrdersAreSentOnlyAfterYes) {
   EXPECT_EQ(Type("dy"), std::nullopt) << "a job cannot be drained";
   Press(Name::kEnter);
   Press(Name::kDown);
-  EXPECT_EQ(Type("dy"), (Request{Request::Kind::kDrain, "a", "n1"}));
+  Type("d");
+  EXPECT_THAT(Screen(), HasSubstr("Drain n1? The next generation forms without it, after a save."));
+  EXPECT_EQ(Type("y"), (Request{Request::Kind::kDrain, "a", "n1"}));
   EXPECT_EQ(Type("t"), (Request{Request::Kind::kStacks, "a"}));
 }
 
@@ -163,8 +181,11 @@ TEST_F(TopModelTest, AJobThatIsOverTakesNoOrders) {
   Take({job});
   EXPECT_EQ(Type("xy"), std::nullopt);
   Press(Name::kEnter);
-  EXPECT_THAT(Screen(),
-              AllOf(HasSubstr("exit code 137"), HasSubstr("it does not start again by itself")));
+  EXPECT_THAT(Screen(), AllOf(HasSubstr("job a: failed"), HasSubstr("exit code 137"),
+                              HasSubstr("it does not restart by itself")));
+  job.finished->outcome = Outcome::kStateUnreadable;
+  Take({job});
+  EXPECT_THAT(Screen(), HasSubstr("job a: state unreadable"));
 }
 
 TEST_F(TopModelTest, AFilterLeavesRowsOut) {

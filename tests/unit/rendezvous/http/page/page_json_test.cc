@@ -64,6 +64,7 @@ TEST(PageJsonTest, TheListHasAsManyPointsAsASparklineNeeds) {
   for (int i = 0; i <= 100; ++i) past.rates.Add(i / 8.0, kTime.now + i * 5s);
   JobStatus job = JobOf(3);
   job.measured.steps_per_second = 2.5004;
+  job.spares = 1;
   const Json json = ListedJob(job, 3, past);
   EXPECT_EQ(json["spark"].size(), 60u);
   EXPECT_EQ(json["spark"].front(), 5.125);
@@ -73,6 +74,7 @@ TEST(PageJsonTest, TheListHasAsManyPointsAsASparklineNeeds) {
   job.not_judged = JobStatus::NotJudged{"no worker tells steps", {}};
   EXPECT_EQ(ListedJob(job, 3, past)["not_judged"]["why"], "no worker tells steps");
   EXPECT_EQ(json["nodes"], 3);
+  EXPECT_EQ(json["spares"], 1);
 }
 
 TEST(PageJsonTest, TimeAloneChangesNothingThatLasts) {

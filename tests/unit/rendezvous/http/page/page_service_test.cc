@@ -535,7 +535,7 @@ TEST_F(PageServiceTest, ALogEndsWithItsSession) {
   HttpClient viewer(port());
   viewer.Say(Get("/api/logs?job=ours&rank=3&follow=1", SignIn("ann")));
   ASSERT_TRUE(logs.Wait([&] { return logs.reading != nullptr; }));
-  EXPECT_THAT(viewer.HearAll(), HasSubstr("event: end\ndata: {\"text\":\"the session is over"));
+  EXPECT_THAT(viewer.HearAll(), HasSubstr("event: end\ndata: {\"text\":\"you are signed out"));
   EXPECT_TRUE(logs.Wait([&] { return logs.cancelled; }));
   End();
 }
