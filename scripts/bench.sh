@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs the packages, builds, and runs every benchmark of tests/bench; docs/internals/benchmarks.md explains
-# them. If a benchmark misses a goal or fails, the others still run, and the exit code is 1.
+# Builds, and runs every benchmark of tests/bench; docs/internals/benchmarks.md explains them. Needs the packages of
+# scripts/install_packages.sh --tests. If a benchmark misses a goal or fails, the others still run, and the exit code
+# is 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

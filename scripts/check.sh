@@ -1,9 +1,10 @@
 #!/bin/bash
 # Checks format, includes, layers, sizes, tests, docs and warnings, so that a reviewer need not. Names every finding;
 # exits 1 if there is one.
-#   format     clang-format 14 agrees with every C++ file
+#   format     clang-format 14 agrees with every C++ file; left out if another version is installed
 #   includes   no file includes a header of a folder that its own folder may not use (docs/internals/architecture.md)
-#   layers     only their own folders include yaml-cpp, CLI11, Boost and elfutils, and no pure folder asks for the time
+#   layers     only their own folders include yaml-cpp, CLI11, Boost and elfutils; no pure folder reads a clock or the
+#              environment, or draws random numbers
 #   sizes      files per folder, lines per function, members per class: scripts/check_sizes.py
 #   tests      every test source is named by the nearest CMakeLists.txt
 #   docs       links resolve, whatever docs name exists, whatever exists is documented, something runs each command of

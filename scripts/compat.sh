@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds and tests a copy of this checkout in a chroot of another Debian release.
 # usage: scripts/compat.sh bookworm|trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build]
-#        [CTEST_OPTION...]
+#        [--packages [--twice]] [CTEST_OPTION...]
 #   bookworm, trixie, sid   Debian 12, 13 and unstable. Runs scripts/quickstart.sh, whose job must reach an
 #                 accuracy of 0.97, scripts/test.sh CTEST_OPTION..., and scripts/check.sh
 #   trixie-cuda   compiles and links the worker library on libtorch 2.6 with CUDA and NCCL, and runs nothing.

@@ -2,8 +2,8 @@
 # Builds worker/ against the installed torch, and tests it on a GPU. Needs no network. docs/internals/gpu-check.md says
 # what each check does and how to run this.
 # usage: scripts/gpu_check.sh --ddprun PATH [OPTION...]
-#        scripts/gpu_check.sh --pack DIR [--gloo DIR]
-#   --ddprun PATH    a static ddprun, built elsewhere
+#        scripts/gpu_check.sh --pack DIR [--ddprun PATH] [--gloo DIR]
+#   --ddprun PATH    a static ddprun, built elsewhere; with --pack, build/bin/ddprun by default
 #   --packages DIR   the folder that --pack has made: headers and libraries that are not installed here
 #   --data DIR       MNIST's four files; by default the subset of tests/data/mnist
 #   --python PATH    a Python that has torch; python3 or /usr/bin/python3 by default
@@ -13,9 +13,10 @@
 #   --work DIR       keeps logs and checkpoints in this folder; by default, a temporary folder that is removed
 #   --cpu            the same checks with Gloo on the CPU: they test this script, and no GPU
 #   --pack DIR       collects in DIR, for another machine: ddprun, and headers and libraries that worker/ needs
-#   --gloo DIR       packs DIR/gloo, whose headers must be as old as the torch there; /usr/include by default
+#   --gloo DIR       packs the headers DIR/gloo, which must be as old as the torch of the other machine; /usr/include by
+#                    default
 # Prints a line for each check, PASS or FAIL with the result; then how many passed and failed. Exit code 1 if a
-# check failed, or if there is no GPU.
+# check failed, or if there is no GPU and no --cpu.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

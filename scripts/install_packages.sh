@@ -1,10 +1,11 @@
 #!/bin/bash
-# Installs the packages for building and testing, on Debian 12 or newer. Does nothing if all are installed.
+# Installs the missing packages for building and testing, on Debian 12 or newer.
 # usage: scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [--tests] [EXTRA_PACKAGE...]
 #   --no-worker     no libtorch: for -DDDPRUN_WORKER=OFF
 #   --worker-only   for the worker library and its examples alone: for -DDDPRUN_LAUNCHER=OFF
 #   --worker-cuda   the same with Debian's libtorch for CUDA (from trixie on, contrib and non-free)
-#   --tests         also the packages that their tests need. Some of these packages start services if systemd runs
+#   --tests         also the packages that their tests need, and /etc/hosts if it is missing. Some of these packages
+#                   start services if systemd runs
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache zlib1g-dev libcli11-dev nlohmann-json3-dev libxxhash-dev)

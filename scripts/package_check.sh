@@ -2,7 +2,7 @@
 # Tries the Debian packages in a bare Debian: install, train, manual pages, a consumer of the library, an enabled unit,
 # upgrade, remove, purge and lintian. After purge nothing may be left. lintian may print no error, and only warnings
 # that packaging/README.md explains.
-# usage: scripts/package_check.sh [PACKAGES_FOLDER] [--release SUITE] [--root DIR] [--launcher-only]
+# usage: scripts/package_check.sh [PACKAGES_FOLDER] [--release SUITE] [--root DIR] [--quick] [--launcher-only]
 #   PACKAGES_FOLDER   the output folder of scripts/package.sh; build/packages by default
 #   --release SUITE   the Debian to try them in: bookworm (default), trixie
 #   --root DIR        the folder of the chroot; build/package-check/SUITE by default. The script makes the chroot anew
@@ -11,7 +11,7 @@
 #                     first training step has no limit, because the machine may be busy. Without --quick, it is 3 s
 #   --launcher-only   only the package ddprun, with a job of /bin/true: of the packages of another release, only
 #                     this one can be installed
-# Needs root. Prints the seconds from the command to the end of the first training step.
+# Needs root. Without --launcher-only, prints the seconds from the command to the end of the first training step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

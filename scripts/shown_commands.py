@@ -1,8 +1,8 @@
 """Reads the code blocks of README.md and docs/first-job.md, and names the test or script that runs each command.
 
 A line of a block is a command, or the output of a command. scripts/check_docs.py fails if a command has no runner. A
-runner is a test of CTest, or a script that CI starts. tests/docs/test_commands.py runs the commands of RUNS, and compares
-their output with the page.
+runner is a test of CTest, or a script that CI starts. The tests of tests/docs run the commands of RUNS, and compare the
+lines of OUTPUTS with the output of their jobs.
 """
 
 import importlib
@@ -14,8 +14,8 @@ from code_tables import ROOT, read, registered_tests, tests_of
 
 PAGES = ("README.md", "docs/first-job.md")
 # Page -> a script that types all commands of the page in their order, and compares their output with the page. Such a
-# page has no entry below. The script has a function rehearse(), which types the commands without running them. It returns
-# the problem, or "".
+# page has no entry below. The script has a function rehearse(), which types the commands without running them, and
+# returns the problem, or "".
 TYPED_BY = {"docs/first-job.md": "tests/integration/first_job_test.py"}
 
 ANY_PROGRAM = "docs.commands"  # commands that start a program of the reader, on one node and on two

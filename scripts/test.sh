@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs the packages, builds everything, and runs every test.
 # usage: scripts/test.sh [PRESET] [CTEST_OPTION...]
-#   PRESET   release (default) | dev | debug | asan | tsan | tsan-worker; asan and tsan build agent and rendezvous
-#            only, tsan-worker the C++ library and the tests of its regrouping; all but release treat warnings as
+#   PRESET   release (default) | dev | debug | asan | tsan | tsan-worker; asan and tsan leave out the C++ library,
+#            tsan-worker builds only this library and the tests of its regrouping; all but release treat warnings as
 #            errors
 # A test for which this machine lacks a capability is skipped, and listed at the end. With DDPRUN_TESTS=all it fails.
 set -euo pipefail

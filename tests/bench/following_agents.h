@@ -1,8 +1,8 @@
 // FollowingAgents: N simulated agents of one job in this process that follow several rendezvous
 // like real agents (docs/ha.md). Each agent keeps a Follow call to every rendezvous, a session with
 // the leader, and a waiting session with each waiting rendezvous: it sends nothing there until that
-// rendezvous leads. It obeys no term below the
-// highest that it has seen. The workers are simulated, and never fail.
+// rendezvous leads. It obeys no term below the highest that it has seen. The workers are simulated,
+// and never fail.
 //
 // The program failover_agents runs them for tests/bench/failover_bench.py.
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_

@@ -22,8 +22,8 @@ inline void CheckRefusal(const std::string& text) {
   }
 }
 
-// Every storage is in `file` and overlaps no other storage. Every element of every tensor is in its
-// storage. No name occurs twice.
+// Every storage is in `file`, and all together are no larger than `file`. Every element of every
+// tensor is in its storage. No name occurs twice.
 inline void CheckIndex(const TensorIndex& index, std::string_view file) {
   using ddprun::Require;
   std::size_t total = 0;

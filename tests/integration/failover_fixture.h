@@ -56,7 +56,7 @@ class FailoverFixture : public testing::Test {
   std::string go() const { return folder_ / "go"; }
   std::array<pid_t, 2> Workers() const { return {job_.Worker(0), job_.Worker(1)}; }
   Program& leader() { return (*rendezvous_)[leader_]; }
-  // Waits until the next rendezvous leads and both agents have found it.
+  // Waits until the next rendezvous leads and one of the agents has found it.
   void WaitForNext(const std::vector<int>& before) {
     leader_ = rendezvous_->WaitForLeader(before);
     ASSERT_GE(leader_, 0) << "nobody leads";

@@ -21,7 +21,7 @@ struct JobCommand {
   bool Has(const std::string& word) const;
   int Int(const std::string& name, int otherwise) const;
   Duration Time(const std::string& name, Duration otherwise) const;
-  std::vector<std::string> Agents() const;  // the words that are no flags, like `running`
+  std::vector<std::string> Agents() const;  // the words without flags such as `running`
 };
 
 // Parses "3s" or "500ms". Throws std::invalid_argument if the text is no time.

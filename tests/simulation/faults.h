@@ -1,4 +1,4 @@
-// The faults of a run, and their times. All of it is drawn at the beginning.
+// The faults of a run. Their times are drawn at the beginning, their kinds at these times.
 #ifndef DDPRUN_TESTS_SIMULATION_FAULTS_H_
 #define DDPRUN_TESTS_SIMULATION_FAULTS_H_
 

@@ -55,7 +55,8 @@ struct Plan {
   bool forgets() const { return memory_store || several.restores; }
 
   // No fault that may cost a generation: sessions break and both ends notice it, or the daemon is
-  // killed and comes back from its journal. The workers must never be restarted.
+  // killed and comes back from its journal. With several rendezvous: the leader is lost, or etcd is
+  // full. The workers must never be restarted.
   bool benign = false;
   int faults = 0;
   Time faults_end = 0;  // every fault is healed then

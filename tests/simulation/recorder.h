@@ -26,7 +26,7 @@ class Recorder {
     Mix(b);
     Mix(c);
   }
-  // Call it only if tracing(), so that a run without a trace builds no text.
+  // Does nothing without a trace. Check tracing() before you build a long text.
   void Line(const std::string& line) {
     if (text_ == nullptr) return;
     char time[32];

@@ -53,7 +53,7 @@ class FakeRendezvousClient final : public RendezvousClient {
 
   bool opened() const { return opened_; }
   bool closed() const { return closed_; }
-  // Everything that was sent so far, oldest first.
+  // What was sent before Close() and Lose(), oldest first.
   const std::vector<Sent>& sent() const { return sent_; }
 
  private:

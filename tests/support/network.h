@@ -41,7 +41,7 @@ class Network {
   std::vector<std::string> OnNode(int node, const std::vector<std::string>& argv) const;
 
   void Cut(int node, Direction direction, Verdict verdict = Verdict::kDrop);
-  // Lets all packets pass again. Returns the number of packets that did not pass.
+  // Undoes each Cut(). Returns the number of packets that did not pass.
   int Heal();
   // Pulls the cable: from now on no packet passes, and nobody gets an error.
   void Unplug(int node);

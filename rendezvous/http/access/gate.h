@@ -10,7 +10,7 @@
 //     on loopback               Authorization: Bearer. Browsers send a loopback cookie to every
 //                               port of the host
 //
-// Thread-safe. Time and randomness come in as arguments.
+// Thread-safe. Time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_ACCESS_GATE_H_
 #define DDPRUN_RENDEZVOUS_HTTP_ACCESS_GATE_H_
 
@@ -45,7 +45,7 @@ class Gate {
   static constexpr const char* kCsrfHeader = "x-ddprun-csrf";
 
   struct Options {
-    bool is_private = false;           // callers on this host have no access without credentials
+    bool is_private = false;           // a caller on this host without credentials is a stranger
     std::vector<auth::Token> readers;  // tokens that may read metrics
     std::chrono::seconds session_lifetime = kSessionLifetime;
     // Returns this many random bytes. Called from any thread.
@@ -67,7 +67,8 @@ class Gate {
 
   Viewer Identify(const Request& request, TimePoint now) const;
 
-  // OK if this request is allowed to change something. Error: PermissionDenied, for people.
+  // OK unless another site's page may have made this request. Identify says who makes it. Error:
+  // PermissionDenied, for people.
   absl::Status CheckAction(const Request& request, TimePoint now) const;
 
  private:

@@ -2,8 +2,8 @@
 // holds the one-time codes of links, another holds the sessions.
 //
 // It stores the SHA-256 of a secret, not the secret. Bounded: if an owner has too many grants, the
-// oldest grant of that owner is dropped; if there are too many in all, the oldest of all. Time and
-// randomness come in as arguments. Not thread-safe.
+// oldest grant of that owner is dropped; if there are too many in all, the oldest of all. Time
+// comes in as an argument. Not thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_ACCESS_GRANTS_H_
 #define DDPRUN_RENDEZVOUS_HTTP_ACCESS_GRANTS_H_
 

@@ -12,7 +12,7 @@ namespace ddprun::http {
 
 class SessionEnd {
  public:
-  SessionEnd(TimePoint until = TimePoint::max()) : until_(until) {}  // NOLINT: a time is one
+  SessionEnd(TimePoint until = TimePoint::max()) : until_(until) {}  // NOLINT: implicit
 
   void SignOut() const { *signed_out_ = true; }
   bool IsOver(TimePoint now) const { return *signed_out_ || until_ <= now; }

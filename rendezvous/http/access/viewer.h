@@ -10,8 +10,8 @@ namespace ddprun::http {
 
 struct Viewer {
   enum class Kind {
-    kStranger,   // no credential, from another host; or the page is private
-    kNeighbour,  // no credential, from this host
+    kStranger,   // no valid credential, and no neighbour
+    kNeighbour,  // no valid credential, from this host; the page is not private
     kScraper,    // has a token to read metrics
     kSignedIn,   // has a session
   };
@@ -27,7 +27,7 @@ struct Viewer {
 
 // The access that a route requires.
 enum class Needs {
-  kNothing,  // the page itself, health and readiness
+  kNothing,  // the page itself, sign-in, health and readiness
   kStates,   // states of jobs; redacted for a neighbour
   kMetrics,  // the same, also for scrapers
   kOwner,    // logs, stacks, actions

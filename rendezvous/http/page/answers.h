@@ -1,4 +1,4 @@
-// The answers of the page's routes. Pure.
+// The page's answers in JSON. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_ANSWERS_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_ANSWERS_H_
 

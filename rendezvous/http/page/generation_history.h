@@ -19,15 +19,16 @@ class GenerationHistory {
   // Takes the job's events, one JSON line each, in order. `unix_ms`: the event's time.
   void OnLine(const nlohmann::ordered_json& line, std::int64_t unix_ms);
 
-  // Oldest first. Times that have not come yet are null. `redacted`: without reasons.
+  // Oldest first. A time is null if its event has not come. `redacted`: without reasons and without
+  // the phase names of the program.
   nlohmann::ordered_json ToJson(std::int64_t now_unix_ms, bool redacted) const;
 
   struct Hang {
     std::int64_t generation = 0;
     std::string stacks;  // the stacks of all ranks, as text
   };
-  // The newest reported hang that has stacks. Kept after a restart of the job, because people often
-  // look only then.
+  // The newest reported hang; nullopt if it has no stacks. Kept after a restart of the job, because
+  // people often look only then.
   const std::optional<Hang>& last_hang() const { return last_hang_; }
 
  private:

@@ -76,9 +76,9 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
   // Guarded by mutex_.
   std::optional<LogReadId> id_;  // set once ReadLogs has returned
   std::size_t unacknowledged_ = 0;
-  std::string notes_;  // notes of the ended files
+  std::string notes_;  // about the files, for the last event
   Pace pace_;
-  bool over_ = false;  // OnEnd or OnClose has come
+  bool over_ = false;
 };
 
 }  // namespace ddprun::http

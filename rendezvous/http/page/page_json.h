@@ -38,7 +38,7 @@ nlohmann::ordered_json ListedJob(const JobStatus& job, int nodes, const JobPast&
 nlohmann::ordered_json WholeJob(JobStatus job, const JobPast& past, PageTime time, bool redacted);
 
 // Removes ages, times and rates, which change even if nothing happens. If two results are equal,
-// the second need not be sent.
+// sending the second can wait (View::kIdleInterval).
 nlohmann::ordered_json WithoutAges(nlohmann::ordered_json json);
 
 }  // namespace ddprun::http

@@ -1,5 +1,5 @@
-// SharedAnswers: makes an expensive answer at most once a second and shares it among all requests
-// with the same key.
+// SharedAnswers: shares an expensive answer among all requests with the same key. Without errors,
+// it makes the answer at most once a second.
 //
 // Bounded: an answer is kept for a second, and at most kMostWaiting requests wait for answers.
 // Thread-safe. Answers in progress may outlive this object.

@@ -54,13 +54,13 @@ class StateFeed {
   StateFeed(const StateFeed&) = delete;
   StateFeed& operator=(const StateFeed&) = delete;
 
-  // `done` gets the JSON. NotFound: the viewer may not see this job. Unavailable: the rendezvous
-  // may not answer now. Called on the feed's thread.
+  // `done` gets the JSON. NotFound: the viewer sees no such job. Unavailable: the rendezvous may
+  // not answer now. Called on the feed's thread.
   void Get(ViewKey key, std::function<void(absl::StatusOr<std::string>)> done);
 
   // Answers with server-sent events until the viewer leaves or reads too slowly, the session is
-  // over (`until`), the job is forgotten, the rendezvous may not answer, or the feed ends. 404 for
-  // a job that the viewer may not see, 503 if there are too many viewers or no answer is possible.
+  // over (`until`), the job is forgotten, the rendezvous may not answer, or the feed ends. 404 if
+  // the viewer sees no such job, 503 if there are too many viewers or no answer is possible.
   void Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> responder);
 
   // Runs `task` on the feed's thread: for answers that take a while to make.

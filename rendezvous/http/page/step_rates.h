@@ -23,8 +23,8 @@ class StepRates {
   };
 
   // `per_second`: JobStatus::Measured::steps_per_second. An unknown value counts as 0, because no
-  // rank trains; before the first known value it is left out. A value is also left out if it comes
-  // sooner than 90 % of kInterval after the last value.
+  // steps are reported; before the first known value it is left out. A value is also left out if it
+  // comes sooner than 90 % of kInterval after the last value.
   void Add(std::optional<double> per_second, TimePoint now);
 
   // Oldest first.

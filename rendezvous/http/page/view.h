@@ -54,7 +54,8 @@ class View {
   // The same, as JSON instead of an event.
   std::optional<std::string> FreshJson(TimePoint now) const;
 
-  // Takes a new version. `cost`: the time that making it took. Sends it if it has changed.
+  // Takes a new version. `cost`: the time that making it took. Sends it if more than ages has
+  // changed, or kIdleInterval after the last sending.
   void Take(const std::string& event, const nlohmann::ordered_json& json, Duration cost,
             TimePoint now);
   void Send(const Stream::Piece& piece);
@@ -73,7 +74,7 @@ class View {
   Stream::Piece newest_;
   std::string sent_;  // the last sent version, without ages
   TimePoint sent_at_{};
-  TimePoint next_{};  // from the interval and the cost
+  TimePoint next_{};
   bool asked_ = false;
 };
 

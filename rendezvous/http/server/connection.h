@@ -5,10 +5,11 @@
 //                     └──────────────────────┘ (the client wants to send another request)
 //
 // While a request is handled, the connection continues to read, so that it notices when the client
-// leaves. Lingering gives the client a second to read the answer: if a socket is closed with unread
-// input, the kernel drops its unsent output.
+// leaves. Lingering gives the client up to a second to read the answer: if a socket is closed with
+// unread input, the kernel drops its unsent output.
 //
-// Used by the server's thread only. Pending operations keep the object alive.
+// Used by the server's thread; after that thread's end by Shutdown. Pending operations keep the
+// object alive.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_CONNECTION_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_CONNECTION_H_
 
@@ -34,7 +35,7 @@ namespace ddprun::http {
 
 class Connection;
 
-// State that all connections of a server share. Outlives them.
+// State that all connections of a server share. Outlives each connection's use of it.
 struct Site {
   ServerOptions options;
   Handler handler;
@@ -51,7 +52,8 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   Connection(const Site* site, boost::asio::io_context* io, std::unique_ptr<Transport> transport);
 
   void Start();
-  // Ends the connection once its pending output is sent; at once if there is none.
+  // Ends the connection once the present answer is sent; of a stream, what is written so far. At
+  // once if no request is being answered.
   void Finish();
 
   // When the wait for a complete request began; nullopt while a request is being answered.

@@ -4,13 +4,13 @@
 //         {.listen = "127.0.0.1:0"}, [](Request request, std::shared_ptr<Responder> responder) {
 //           responder->Send({.body = "ok\n"});
 //         });
-//     if (!server.ok()) ...  // "cannot listen on 127.0.0.1:80: permission denied"
+//     if (!server.ok()) ...  // "cannot listen on 127.0.0.1:0: ..."
 //     (*server)->port();
 //
 // It answers some requests without the handler: malformed requests, too large ones, requests with a
 // foreign name in the Host header (DNS rebinding), and requests that are incomplete after
 // header_timeout. If the limit of connections is reached, a new connection replaces the connection
-// that has waited longest for its next request.
+// that has waited longest for a request; if all are busy, the new one is closed.
 //
 // On a loopback address it serves plain HTTP unless it has certificate files; for other addresses
 // see ServerOptions::self_made_certificate.
@@ -82,9 +82,9 @@ class HttpServer {
   // SHA-256 of the current certificate, 64 hexadecimal digits; "" without TLS. Any thread.
   std::string certificate_sha256() const;
 
-  // Closes each connection when its written data is sent, at the latest after a second. When it
-  // returns, the handler does not run and is not called again. Idempotent. Must not be called from
-  // the handler.
+  // Closes each connection when its answer is sent, at the latest after a second. When it returns,
+  // the handler does not run and is not called again. Idempotent. Must not be called on the
+  // server's thread.
   void Shutdown();
 
  private:

@@ -34,8 +34,8 @@ struct Response {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body{};
-  // Further headers. Content-Type, Content-Length, Connection and the headers against sniffing,
-  // referrers and caching are always added.
+  // Further headers. The server adds Date, Content-Type, Content-Length (not for a Stream),
+  // Connection, and headers against sniffing, framing, referrers and caching.
   std::vector<std::pair<std::string, std::string>> headers{};
 };
 

@@ -23,9 +23,8 @@ class Stream {
 
   virtual ~Stream() = default;
 
-  // Never blocks. False: the client has left, or was disconnected because more than
-  // ServerOptions::max_unsent bytes were unsent. While nothing is unsent, a piece of any size is
-  // accepted.
+  // Never blocks. False: the stream is over. If more than ServerOptions::max_unsent bytes would be
+  // unsent, the client is disconnected. While nothing is unsent, a piece of any size is accepted.
   virtual bool Write(Piece piece) = 0;
   bool Write(std::string piece) {
     return Write(std::make_shared<const std::string>(std::move(piece)));

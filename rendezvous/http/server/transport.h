@@ -1,6 +1,6 @@
 // Transport: a connected socket, with TLS or without. Boost.Asio. Internal to this folder.
 //
-// Used by the server's thread only. The handlers of pending operations keep it alive.
+// Used as a Connection is. The handlers of pending operations keep it alive.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_TRANSPORT_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_TRANSPORT_H_
 
@@ -28,8 +28,8 @@ class Transport {
   // At most one Read and one Write at a time. The caller keeps the bytes in place until `done`.
   virtual void Read(char* data, std::size_t size, Done done) = 0;
   virtual void Write(std::string_view data, Done done) = 0;  // writes all of `data`
-  // Tells the peer that no more data comes. Call it once, after the last write. `done` is called
-  // after Close at the latest.
+  // Tells the peer that no more data comes. Call it once, after the last write. Close also makes it
+  // call `done`.
   virtual void EndWriting(std::function<void()> done) = 0;
   // Pending operations end with an error. Idempotent.
   virtual void Close() = 0;

@@ -1,7 +1,7 @@
 // Drives a Supervisor with a fake clock and fake workers, and records its actions, one line each.
 // These have no line: heartbeats without news (heartbeats()), fences (fence()), notes
-// (TakeNotes()), and the beginnings and ends of generations (TakeMarks()). Workers get pid 100 +
-// local rank at once, except after HoldSpawns().
+// (TakeNotes()), the beginnings and ends of generations (TakeMarks()), and what the driver answers
+// itself (AnswerNothing()). Workers get pid 100 + local rank at once, except after HoldSpawns().
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 

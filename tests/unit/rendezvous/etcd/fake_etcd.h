@@ -1,5 +1,5 @@
 // An etcd of one member, in memory in this process. It serves over gRPC the calls that Client uses,
-// and makes faults that are rare with a real etcd.
+// except that of Ask(), and makes faults that are rare with a real etcd.
 //
 // Thread-safe. Ends its calls when it is destroyed.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_ETCD_FAKE_ETCD_H_

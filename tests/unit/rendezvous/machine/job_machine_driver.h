@@ -1,5 +1,6 @@
-// Drives a JobMachine with a fake clock and named agents, and records its actions, one line each.
-// Of the events, only checkpoint_failed has a line; TakeEvents() returns them all.
+// Drives a JobMachine with a fake clock and named agents. Records its messages and answers, one
+// line each; HeartbeatAcks only after ShowAcks(). Of the events, only checkpoint_failed has a line;
+// TakeEvents() returns them all.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_DRIVER_H_
 
@@ -167,7 +168,7 @@ class JobMachineDriver {
                   assignments_.push_back(*assignment);
                 }
               },
-              [](const JobMachine::SendToMany&) {},  // SendTo() has recorded each message
+              [](const JobMachine::SendToMany&) {},  // replaced by OneByOne()
               [&](const JobMachine::Persist& persist) { record_ = *persist.record; },
               [&](const JobMachine::Answer& answer) {
                 log_.push_back(absl::StrCat(answer.accepted ? "yes: " : "no: ", answer.text));
@@ -256,7 +257,8 @@ class JobMachineDriver {
     return decoded.ok() ? absl::StrCat("[", decoded->Ranks().ToString(), "]") : "malformed";
   }
 
-  // " rank 3", " early rank 3", " lost b" or " left b", followed by the ranks of the victims.
+  // " rank 3", " early rank 3", " lost b", " left b" or " hung REASON", followed by the ranks of
+  // the victims.
   static std::string Cause(const RootCause& cause) {
     std::string text;
     switch (cause.kind) {

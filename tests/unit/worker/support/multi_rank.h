@@ -49,8 +49,8 @@ bool StartedRanks(int world_size, const Environment& environment = {});
 // Whether this process is a rank.
 bool InRank();
 
-// A port on 127.0.0.1 that no other process gets as long as this lives. The socket is bound, and
-// does not listen before Listen().
+// A port on 127.0.0.1 that the kernel gives to no other process as long as this lives. The socket
+// is bound, and does not listen before Listen().
 class HeldPort {
  public:
   HeldPort();
