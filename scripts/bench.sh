@@ -1,12 +1,11 @@
 #!/bin/bash
-# Builds, and runs every benchmark of tests/bench; docs/internals/benchmarks.md explains them. Needs the packages of
-# scripts/install_packages.sh --tests. If a benchmark misses a goal or fails, the others still run, and the exit code
-# is 1.
+# Builds, and runs every benchmark of tests/bench; docs/internals/benchmarks.md explains them. If a
+# benchmark misses a goal or fails, the others still run, and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/install_packages.sh python3-torch
-cmake --preset release >/dev/null
+scripts/install_packages.sh --tests
+cmake --preset release -DDDPRUN_TESTS=ON >/dev/null
 cmake --build --preset release
 
 missed=()

@@ -430,8 +430,8 @@ void Daemon::WarnOfStrangers(const std::string& endpoint) {
                          encrypts ? "" : "; connections are not encrypted"));
     if (!credentials_->warning.empty()) LogWarning(credentials_->warning);
   } else if (IsReachable(command_)) {
-    LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint,
-                            " can end every job, and nothing is encrypted"));
+    LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job",
+                            credential_options_.tls() ? "" : ", and nothing is encrypted"));
   } else if (command_.socket.empty()) {
     LogWarning(absl::StrCat(command_.insecure ? "--insecure: " : "TLS without credentials: ",
                             "every user of this host can join and end every job"));

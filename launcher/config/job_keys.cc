@@ -159,7 +159,8 @@ constexpr JobKey kKeys[] = {
      "must run on every node."},
     {"rendezvous", "munge_socket", KeyType::kPath, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.credentials.munge_socket; },
-     "Socket of munged. Empty: the one that AuthInfo in slurm.conf names, or where libmunge looks for it."},
+     "Socket of munged. Empty: the one that AuthInfo in slurm.conf names, or where libmunge looks "
+     "for it."},
     {"rendezvous", "heartbeat", KeyType::kDuration, kMinHeartbeat.count(), kMaxHeartbeat.count(),
      [](JobDraft& d) -> Field { return &d.config.spec.heartbeat; },
      "Interval of the heartbeats that the agent of each node sends to the rendezvous. The same on "

@@ -77,8 +77,8 @@ struct ProcessFacts {
 class StillWatch {
  public:
   // Look() calls it for each worker if no worker that reports has moved for
-  // NodeProgress::kDetailsAfter (1 s). Exception: for a worker that has said BYE, it calls it once
-  // this worker has not moved for that time, even if other workers move.
+  // NodeProgress::kDetailsAfter (1 s). Exception: for a worker that has said BYE, each Look()
+  // calls it if this worker has not moved for that time, even if other workers move.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
   // `heartbeat`: the intended time between two looks. If the real time was much longer, this

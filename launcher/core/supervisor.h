@@ -31,7 +31,8 @@
 //
 // MayFollow (supervisor/state.cc) has the same edges. Done: the rendezvous sent Finished, with an
 // outcome other than kUnreachable (too few nodes). Failed: every other verdict. After a signal the
-// exit code is 128 + signal; after SIGTERM it is 75 if there is a durable state.
+// exit code is 128 + signal; after SIGTERM it is 75 if there is a durable state. If the job saves
+// first, the rendezvous decides: 75 or 143.
 // docs/internals/leases.md has the rule of the lease.
 //
 // A session is one stream of messages between the agent and the rendezvous. It may break and be
@@ -172,8 +173,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void EmitFailures(TimePoint now);
   bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }
   // True while heartbeats are sent. Without leases they are sent only to report failed checkpoints,
-  // or the progress of running workers that report it. A change of the processes that cannot be
-  // killed sends one heartbeat in any case.
+  // or the progress of running workers that report it. A later change of the processes that
+  // cannot be killed also sends one heartbeat.
   bool SendsHeartbeats() const {
     const bool progress = work_.tells && state_ == SupervisorState::kRunning;
     return session_.joined && (options_.leases || progress || HasUntoldFailures());

@@ -7,8 +7,8 @@
 //
 //     state       next state
 //     Gathering   LastCall, Forming
-//     LastCall    Forming; Gathering if nodes have left
-//     Forming     Running; Gathering if a member is lost
+//     LastCall    Forming; Gathering if nodes have left, or old workers may still run
+//     Forming     Running; Gathering if a member is lost, drained or preempted
 //     Running     Succeeded, Saving, Stopping
 //     Saving      Stopping, Succeeded
 //     Stopping    Gathering, which is the normal restart; Backoff in a crash loop

@@ -104,8 +104,9 @@ class RestartGovernor {
   // many times in a row. It has another port then, unless the job names one.
   static constexpr int kMaxBindRetries = 5;
   // A crash comes "soon after the start" if the generation ran for less than kStarts times the
-  // newest measured start. That start may be of this generation or of an earlier one. It counts as
-  // at least kShortestStart. If no start was ever measured, the limit is kLongEnough.
+  // duration of the newest measured start (Facts::start). That start may be of this generation or
+  // of an earlier one. It counts as at least kShortestStart. If no start was ever measured, the
+  // limit is kLongEnough.
   static constexpr int kStarts = 3;
   static constexpr Duration kShortestStart = std::chrono::seconds(1);
   static constexpr Duration kLongEnough = std::chrono::seconds(60);

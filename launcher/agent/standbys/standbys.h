@@ -70,12 +70,13 @@ class Standbys {
 
   // Calls `done` once: when each local rank has a standby that waits, or after `limit`. Calls it
   // earlier if no standby can be expected, or if there is neither a fork server nor a StartAhead()
-  // in progress. Does not call it if the job ends first.
+  // in progress. Without a fork server, the limit of that StartAhead() counts instead. Does not
+  // call it if the job ends first.
   void AwaitStart(Duration limit, std::function<void()> done);
 
   // For a node without workers that joins a running job: starts a standby for each local rank, with
   // or without a fork server. The caller knows that the job's program can wait as a standby. Calls
-  // `done` like AwaitStart().
+  // `done` like AwaitStart(); a repeated call keeps the first limit.
   void StartAhead(Duration limit, std::function<void()> done);
 
   // A worker has left its generation and waits; `pump` still reads its output.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "rendezvous/core/types.h"
+#include "rendezvous/http/access/session_end.h"
 
 namespace ddprun::http {
 

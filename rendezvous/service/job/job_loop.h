@@ -1,4 +1,5 @@
-// JobLoop: owns the JobMachine of every job, passes events to it, and sends its messages.
+// JobLoop: owns the JobMachine (machine/job_machine.h: it decides for one job) of every job, passes
+// events to it, and sends its messages.
 //
 // Its parts: SerialExecutor decides which thread handles an event. SessionRegistry knows the open
 // sessions. OutputCommit holds back a JobMachine's actions until the record that they depend on is
@@ -87,7 +88,7 @@ using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 struct JobLoopLoad {
   std::size_t sessions = 0;
   std::size_t jobs = 0;        // unfinished jobs
-  std::size_t jobs_begun = 0;  // since the start
+  std::size_t jobs_begun = 0;  // since the start, with jobs taken up from the store
   // Agents that, as far as known, do not know yet that their job has ended. Counted only while
   // there are no sessions and no unfinished jobs.
   std::size_t awaited = 0;
@@ -177,7 +178,7 @@ class JobLoop final {
                     std::function<void(absl::StatusOr<std::vector<Summary>>)> done);
   // All jobs of the owner, and the loop's own counters.
   struct Counted {
-    std::size_t jobs_begun = 0;  // since the start
+    std::size_t jobs_begun = 0;  // since the start, with jobs taken up from the store
     std::int64_t received = 0;   // messages of agents
     std::int64_t sent = 0;       // messages to agents that have a session; LogOrders do not count
     std::optional<Histogram> commits{};  // of the job records; nullopt: only in memory

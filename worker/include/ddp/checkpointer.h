@@ -130,7 +130,7 @@ struct CheckpointerOptions {
 // folder, every rank throws FolderTakenError within 30 s, unless the job was started with
 // `--take-folder`. If rank 0 cannot read the file that names the owner, it warns, and each save
 // tries again. The destructor releases the folder, except while an exception unwinds the stack, or
-// if the process group is lost.
+// if the process group can no longer be used (a rank died, or this process leaves).
 //
 // Disk errors of a save. A disk that is full, read-only, over quota or gone never ends the
 // training. Rank 0 prints the path, the reason and what happens next. It also sends
