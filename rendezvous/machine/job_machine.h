@@ -190,7 +190,7 @@ class JobMachine {
   void OnTick();
   // Tells waiting agents what they wait for.
   void ReportWait();
-  // Loses each node whose lease is over, so that other nodes can get its ranks. A node whose
+  // Loses each node whose lease is over. Its ranks are given away later (leases.md). A node whose
   // workers are done is not lost while the generation runs.
   void LoseSilent();
   // Loses each node that has not acknowledged its assignment in time. No node has started its
@@ -205,7 +205,8 @@ class JobMachine {
   void AdvanceGathering();
   void AdvanceForming();
   void AdvanceRunning();
-  // Calls OnGenerationEnded() once the generation has no member. Then none of its workers runs.
+  // Calls OnGenerationEnded() once the generation has no member. Then none of its workers runs, so
+  // its ranks may go to other nodes.
   void AdvanceStopping();
   void ConsiderGrowth();
   // Number of nodes that wait and can join the running job now.
