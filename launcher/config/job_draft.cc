@@ -80,7 +80,8 @@ class Finisher {
     }
     const VisibleGpus visible = text == "cpu" ? VisibleGpus() : GpusOfWorkers(config_.env, host_);
     const int gpus = visible.count;
-    const bool listed = DevicesOfWorkers(config_.env, host_).has_value();
+    const auto devices = DevicesOfWorkers(config_.env, host_);
+    const bool listed = devices.has_value();
     const bool one_each = config_.program.virtual_local_rank && listed;
     if (visible.are_instances && gpus > 1 && !one_each) {
       AddProblem(OriginOf("nproc_per_node"),
@@ -93,7 +94,9 @@ class Finisher {
     if (text == "gpu" && gpus == 0) {
       AddProblem(OriginOf("nproc_per_node"),
                  absl::StrCat("gpu: this node has no GPU (",
-                              listed ? "CUDA_VISIBLE_DEVICES hides them all" : "no /dev/nvidia0",
+                              listed && (devices->empty() || !host_.Gpus().empty())
+                                  ? "CUDA_VISIBLE_DEVICES hides them all"
+                                  : "no /dev/nvidia0",
                               "); give a number, cpu or auto"));
       return;
     }

@@ -94,7 +94,6 @@ std::optional<StandbyPool::Id> StandbyPool::Take(LocalRank local_rank) {
   }
   if (chosen == standbys_.end()) return std::nullopt;
   const Id taken = chosen->first;
-  if (!chosen->second.was_worker) early_ends_ = 0;
   standbys_.erase(chosen);
   return taken;
 }

@@ -64,7 +64,7 @@ class StandbyPool {
     // A standby ended *early* if it ended before it began to wait, or within this time after that.
     Duration steady = std::chrono::seconds(10);
     Duration backoff = std::chrono::seconds(1);  // after an early end; doubles with the next
-    int give_up_after = 4;  // early ends in a row; a standby that becomes a worker ends the row
+    int give_up_after = 4;                       // early ends in a row; OnUsed() ends the row
   };
   using Id = int;  // from 0, never used twice
 
@@ -138,6 +138,8 @@ class StandbyPool {
   // Takes a process that waits for this local rank out of the pool, to become a worker. nullopt:
   // none.
   std::optional<Id> Take(LocalRank local_rank);
+  // A standby that Take() returned, and that was no worker before, has become a worker.
+  void OnUsed() { early_ends_ = 0; }
 
   StandbyPoolState state() const { return state_; }
   // True from StartComing until StartCanBegin.

@@ -250,8 +250,8 @@ void LookAtClock(NodeFacts* facts) {
       state < 0 || (state != TIME_ERROR && (clock.status & STA_UNSYNC) == 0);
 }
 
-void LookAtGpus(const JobConfig& config, const Host& host, NodeFacts* facts) {
-  facts->gpus = GpusOfWorkers(config.env, host).count;
+void LookAtGpus(const Host& host, NodeFacts* facts) {
+  facts->gpus = VisibleGpusOf(host).count;
   if (const auto given = host.Environment("SLURM_GPUS_ON_NODE"); given.has_value()) {
     if (!absl::SimpleAtoi(*given, &facts->gpus_given)) facts->gpus_given = 0;
   }
@@ -302,7 +302,7 @@ NodeFacts LookAtNode(const JobConfig& config, const Host& host) {
   LookAtPorts(config, credentials.ok() ? credentials->front() : nullptr, &facts);
   LookAtClock(&facts);
   LookAtLimits(&facts);
-  LookAtGpus(config, host, &facts);
+  LookAtGpus(host, &facts);
   LookAtCommand(config, &facts);
   for (const std::string& folder : {config.log_dir, config.checkpoint_dir}) {
     LookAtFolder(folder, &facts);

@@ -343,7 +343,11 @@ int ExitCodeOf(const RootCause& cause) {
   if (IsUnreadableState(cause)) return kExitStateUnreadable;
   switch (cause.kind) {
     case RootCause::Kind::kWorkerFailed:
-      if (cause.failure.exit.error_kind == control::kErrorFolder) return control::kExitFolder;
+      // A worker that a signal ends went on after this error.
+      if (cause.failure.exit.error_kind == control::kErrorFolder &&
+          cause.failure.exit.status.signal == 0) {
+        return control::kExitFolder;
+      }
       return cause.failure.exit.status.ShellCode();
     case RootCause::Kind::kWorkerLeftEarly:
       return cause.victims.empty() ? 1 : cause.victims.front().exit.status.ShellCode();

@@ -63,13 +63,14 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
   const RootCause& cause = facts.cause;
   const WorkerExited& exit = cause.failure.exit;
   const bool taken_port = IsTakenPort(exit);
-  // Before IsCrashLoop(): another program's port says nothing about the job.
-  if (taken_port && ++so_far_.bind_retries <= kMaxBindRetries) {
+  so_far_.bind_retries = taken_port ? so_far_.bind_retries + 1 : 0;
+  const bool tries_again = taken_port && so_far_.bind_retries <= kMaxBindRetries;
+  // Another program's port says nothing about the job.
+  const bool loops = IsCrashLoop(facts, /*is_crash=*/MadeByWorker(cause) && !tries_again);
+  if (IsMembershipChange(cause)) return OnMembershipChange(now);
+  if (tries_again) {
     return {true, {}, "MASTER_PORT was taken: the workers start again, no restart is spent"};
   }
-  if (!taken_port) so_far_.bind_retries = 0;
-  const bool loops = IsCrashLoop(facts);
-  if (IsMembershipChange(cause)) return OnMembershipChange(now);
   if (IsUnreadableState(cause)) {
     return GiveUp("the state of the training cannot be read: see the root cause for what to do");
   }
@@ -110,7 +111,7 @@ RestartGovernor::Decision RestartGovernor::OnMembershipChange(TimePoint now) {
                        ": no restart is spent")};
 }
 
-bool RestartGovernor::IsCrashLoop(const Facts& facts) {
+bool RestartGovernor::IsCrashLoop(const Facts& facts, bool is_crash) {
   if (facts.start) so_far_.start = facts.start;
   const Duration soon =
       so_far_.start ? kStarts * std::max(*so_far_.start, kShortestStart) : kLongEnough;
@@ -120,8 +121,7 @@ bool RestartGovernor::IsCrashLoop(const Facts& facts) {
     so_far_.crashes = so_far_.stepless = 0;
     return false;
   }
-  // An outside cause says nothing about the job itself.
-  if (!MadeByWorker(facts.cause)) return false;
+  if (!is_crash) return false;
   ++so_far_.crashes;
   so_far_.stepless = facts.step ? 0 : so_far_.stepless + 1;
   return true;

@@ -127,8 +127,9 @@ class RestartGovernor {
  private:
   Decision GiveUp(std::string reason) const;
   Decision OnMembershipChange(TimePoint now);
-  // Updates the known progress. Returns true if this end belongs to a crash loop.
-  bool IsCrashLoop(const Facts& facts);
+  // Updates the known progress. Returns true if this end belongs to a crash loop. `is_crash`: the
+  // job itself caused it.
+  bool IsCrashLoop(const Facts& facts, bool is_crash);
   const char* WithinTheWindow() const { return policy_.window ? " within the window" : ""; }
   Duration NextDelay();
   std::uint64_t NextRandom();

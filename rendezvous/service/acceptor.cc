@@ -88,7 +88,7 @@ UniqueFd ListenUnix(const sockaddr_un& name, int* error) {
     }
     struct stat status;
     // A stale socket. Not another file, which also refuses.
-    if (errno == ECONNREFUSED && lstat(name.sun_path, &status) == 0 && S_ISSOCK(status.st_mode)) {
+    if (errno == ECONNREFUSED && stat(name.sun_path, &status) == 0 && S_ISSOCK(status.st_mode)) {
       unlink(name.sun_path);
     }
   }

@@ -168,6 +168,7 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
                                                         err->write_end.get()};
       if (control_->SendTo(standby.process.pid, control::kGo, "1", descriptors) > 0) {
         if (!standby.was_worker) {
+          pool_.OnUsed();
           disk_->Run([folder, before = FolderOf(*id, standby)] { LinkStandby(folder, before); });
         }
         standby.process.stdout_pipe = std::move(out->read_end);

@@ -220,7 +220,7 @@ absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool in
   const auto given = [&](const char* key) { return draft->origins.count(key) != 0; };
   if (!given("nproc_per_node")) {
     // "gpu" is refused for several MIG instances: CUDA would show each worker the same one.
-    draft->nproc_per_node = VisibleGpusOf(host).count > 0 ? "gpu" : "1";
+    draft->nproc_per_node = GpusOfWorkers(draft->config.env, host).count > 0 ? "gpu" : "1";
   }
   const RendezvousConfig& rendezvous = draft->config.rendezvous;
   const bool standalone = given("rendezvous.endpoint") && rendezvous.endpoint.empty();

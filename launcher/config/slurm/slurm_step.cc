@@ -127,8 +127,9 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   JobConfig& config = draft->config;
   RendezvousConfig& rendezvous = config.rendezvous;
   if (!given("nproc_per_node")) {
-    const VisibleGpus visible = VisibleGpusOf(host);
-    const int gpus = step.gpus_on_node ? *step.gpus_on_node : visible.count;
+    const VisibleGpus visible = GpusOfWorkers(config.env, host);
+    const bool listed = config.env.count("CUDA_VISIBLE_DEVICES") != 0;
+    const int gpus = step.gpus_on_node && !listed ? *step.gpus_on_node : visible.count;
     // "gpu" is refused for several MIG instances: CUDA would show each worker the same one.
     draft->nproc_per_node = visible.are_instances ? "gpu" : absl::StrCat(std::max(gpus, 1));
   }

@@ -22,8 +22,8 @@ std::string QuestionOf(const Request& request) {
     case Request::Kind::kSaveAndStop:
       return absl::StrCat("Save and stop ", job, "?");
     case Request::Kind::kDrain:
-      return absl::StrCat("Drain ", request.host,
-                          "? The next generation forms without it, after a save.");
+      return absl::StrCat("Drain ", request.host, "? ", job,
+                          " saves where it can, and goes on without it.");
     case Request::Kind::kStacks:
     case Request::Kind::kLog:
       break;

@@ -64,7 +64,7 @@ class ListView {
     const why = isHung(job) ? job.progress.hang : job.reason;
     const told = why ? `${since}: ${printable(why)}` : since;
     setText(state.children[1], [told, notJudgedText(job)].filter((part) => part !== "").join("; "));
-    setText(nodes, `${number(job.nodes - job.spares)} (${count(job.world_size, "worker")})`);
+    setText(nodes, `${number(job.nodes - (job.spares ?? 0))} (${count(job.world_size, "worker")})`);
     setText(step, number(job.step));
     setText(speed, job.outcome ? "–" : rate(job.steps_per_s));
     setText(move, job.progress && !job.outcome ? `${wholeAge(job.progress.still_ms)} ago` : "–");

@@ -171,7 +171,7 @@ TEST(StandbyPoolTest, GivesUpWithOneLineAfterEarlyEndsWithDoublingPauses) {
   EXPECT_EQ(node.Settle(), "");
 }
 
-// Red without the line in Take() that sets early_ends_ to 0.
+// Red if OnUsed() does nothing.
 TEST(StandbyPoolTest, AStandbyThatBecomesAWorkerEndsTheRowOfEarlyEnds) {
   Driver node;
   node.Settle();
@@ -182,6 +182,7 @@ TEST(StandbyPoolTest, AStandbyThatBecomesAWorkerEndsTheRowOfEarlyEnds) {
   node.Step(StandbyPool::StandbyWaiting{3});
   node.Step(StandbyPool::StandbyWaiting{4});
   ASSERT_EQ(node.pool().Take(LocalRank{0}), 3);
+  node.pool().OnUsed();
   EXPECT_EQ(node.Settle(), "start 5 for rank 0");
   EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{5, "x"}), "");
   EXPECT_EQ(node.Advance(seconds(1)), "start 6 for rank 0");

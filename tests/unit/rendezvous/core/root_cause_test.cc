@@ -295,6 +295,8 @@ TEST(FolderOfAnotherTrainingTest, EndsTheJobWith77AlsoIfAPythonWorkerEndsWith1) 
   cause.failure.exit.error_kind = control::kErrorFolder;
   EXPECT_TRUE(IsPermanent(cause));
   EXPECT_EQ(ExitCodeOf(cause), 77);
+  cause.failure.exit.status = ExitStatus{0, SIGKILL, true};
+  EXPECT_EQ(ExitCodeOf(cause), 137) << "it went on after the error";
 }
 
 TEST(UnreadableStateTest, EndsTheJobWithItsOwnCode) {

@@ -246,6 +246,16 @@ TEST_F(RestartGovernorTest, ALostNodeEndsTheRowOfTakenPorts) {
   }
 }
 
+// Red if a generation that ends by a taken port is left out whole.
+TEST_F(RestartGovernorTest, StepsBeforeATakenPortEndTheRowOfCrashes) {
+  RestartGovernor governor(Policy(100), 1);
+  EXPECT_TRUE(End(&governor, true).restart);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(End(&governor, false).restart);
+  EXPECT_TRUE(End(&governor, true, ExitedWith(1, "bind")).restart);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(End(&governor, false).restart);
+  EXPECT_FALSE(End(&governor, false).restart);
+}
+
 // Red if IsCrashLoop() counts a taken port as a crash without a step.
 TEST_F(RestartGovernorTest, ATakenPortIsNoCrashOfALoop) {
   RestartGovernor governor(Policy(100), 1);

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "tests/support/temp_dir.h"
 #include "tests/unit/launcher/config/parse_command.h"
 
 namespace ddprun {
@@ -309,6 +311,9 @@ TEST(KubernetesPodTest, WorkersAreTheGpusThatThePodSees) {
   host.gpu_devices = 8;
   EXPECT_EQ(ConfigOf({"a"}, host).nproc_per_node, 8);
   EXPECT_EQ(ConfigOf({"--nproc-per-node=3", "a"}, host).nproc_per_node, 3);
+  const TempDir folder;
+  std::ofstream(folder / "job.yaml") << "command: a\nenv: {CUDA_VISIBLE_DEVICES: ''}\n";
+  EXPECT_EQ(ConfigOf({"--config=" + folder / "job.yaml"}, host).nproc_per_node, 1);
 }
 
 // The device plugin lists no instance in CUDA_VISIBLE_DEVICES. Each worker would use the first one.

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <utility>
 
+#include "tests/support/temp_dir.h"
 #include "tests/unit/launcher/config/parse_command.h"
 
 namespace ddprun {
@@ -113,6 +115,9 @@ TEST(SlurmStepTest, WorkersAreTheGpusOfTheStepElseThoseSeenElseOne) {
   host.variables["SLURM_GPUS_ON_NODE"] = "3";
   EXPECT_EQ(RunOf({"a"}, host).config.nproc_per_node, 3);
   EXPECT_EQ(RunOf({"--nproc-per-node=5", "a"}, host).config.nproc_per_node, 5);
+  const TempDir folder;
+  std::ofstream(folder / "job.yaml") << "command: a\nenv: {CUDA_VISIBLE_DEVICES: '0,3'}\n";
+  EXPECT_EQ(RunOf({"--config=" + folder / "job.yaml"}, host).config.nproc_per_node, 2);
 }
 
 TEST(SlurmStepTest, SeveralInstancesOfADividedGpuAreRefusedHereToo) {
