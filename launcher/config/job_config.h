@@ -56,9 +56,9 @@ struct RendezvousConfig {
   // processes that still run from before the requeue.
   std::uint32_t requeue_number = 0;
   // Whether this agent may start the rendezvous. Values: true, false, or auto. It does so only if
-  // no process listens at the endpoint, and the address belongs to this host. auto is true if no
-  // credentials are needed and none are given. With kEtcdBackend the agent does so if nobody leads,
-  // at its own address, and auto is true.
+  // no process listens at the endpoint, and the address belongs to this host. auto means true if
+  // no credentials are given, and the endpoint is on loopback or --insecure is given. With
+  // kEtcdBackend the agent does so if nobody leads, at its own address, and auto is true.
   std::string autostart = "auto";
   // The node rank that this node asks for, in static mode or under Slurm; −1: any.
   int node_rank = -1;
@@ -92,7 +92,8 @@ struct RestartConfig {
 struct CheckpointConfig {
   // This training is allowed to take the folder of checkpoints from another training that uses it.
   bool take_folder = false;
-  // If a folder or file of checkpoints cannot be read, reading is retried for this time.
+  // If a folder or file of checkpoints cannot be read, reading is retried for this time, unless
+  // permission is denied.
   std::chrono::milliseconds state_timeout = kDefaultStateTimeout;
 };
 
@@ -130,7 +131,8 @@ struct JobConfig {
   RestartConfig restart;
   std::chrono::milliseconds stop_grace = kDefaultStopGrace;  // from SIGTERM to SIGKILL
   std::string role = "default";
-  // This node's address for other nodes. Empty: the address from which it reaches the rendezvous.
+  // This node's address for other nodes. Empty: the address from which it reaches the
+  // rendezvous, or, if that is on loopback and the endpoint is a name, an address of this host.
   std::string local_addr;
   std::string log_dir;         // absolute; default ./logs
   LogsConfig logs;             // which output is shown

@@ -138,9 +138,13 @@ SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid) {
     seen.names_phases = seen.names_phases || !phase.empty();
     if (!IsOfTheStart(begun.phase)) seen.begun[phase] += begun.times;
   }
-  seen.stepped = seen.step.has_value() ||
-                 (progress.source == ProgressSource::kPage &&
-                  (now.phase == ProgressPhase::kStep || now.phase == ProgressPhase::kData));
+  // Not kData alone: a loader also waits for the first batch.
+  const bool in_steps =
+      now.phase == ProgressPhase::kStep ||
+      std::any_of(now.begun.begin(), now.begun.end(), [](const ProgressBegun& begun) {
+        return begun.phase == ProgressPhase::kStep && begun.times > 0;
+      });
+  seen.stepped = seen.step.has_value() || (progress.source == ProgressSource::kPage && in_steps);
   return seen;
 }
 

@@ -8,7 +8,7 @@
 //     state       next state
 //     Gathering   LastCall, Forming
 //     LastCall    Forming; Gathering if nodes have left, or old workers may still run
-//     Forming     Running; Gathering if a member is lost, drained or preempted
+//     Forming     Running; Gathering if a member (a node of the generation) gives up its ranks
 //     Running     Succeeded, Saving, Stopping
 //     Saving      Stopping, Succeeded
 //     Stopping    Gathering, which is the normal restart; Backoff in a crash loop
@@ -87,10 +87,10 @@ class JobMachine {
   JobMachine& operator=(const JobMachine&) = delete;
 
   // Handles one event and returns the actions. Never fails: an event that is not valid now is
-  // dropped, or answered with Refused, Fenced or Finished. A message about another generation is
-  // dropped without a line in the log. Exceptions: Join, Heartbeat, Leave, Preempted, HeldStates
-  // and StandbysReady count in any generation, and a Stopped of any generation can emit the event
-  // `fenced`.
+  // dropped, or answered with Refused, Fenced, Finished or, to an operator, Answer. A message about
+  // another generation is dropped without a line in the log. Exceptions: Join, Heartbeat, Leave,
+  // Preempted, HeldStates and StandbysReady count in any generation, and a Stopped of any
+  // generation can emit the event `fenced`.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
   // When to call Step(Tick) next; nullopt: nothing is timed. O(1).
@@ -269,7 +269,8 @@ class JobMachine {
   bool gathering() const {
     return state() == JobState::kGathering || state() == JobState::kLastCall;
   }
-  void SaveRecord();  // later actions wait until the record is durable (job_action::Persist)
+  // Later actions, except HeartbeatAcks, wait until the record is durable (job_action::Persist).
+  void SaveRecord();
 
   const std::string job_;
   const JobMachineOptions options_;

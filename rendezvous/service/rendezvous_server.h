@@ -73,7 +73,8 @@ class RendezvousServer {
     std::shared_ptr<Store> store{};
     // Not null: this rendezvous is one of several that share the store. Until Lead it has no job
     // and takes only waiting sessions (AgentService: sessions of agents that wait for a leader).
-    // After Lead it acts only while `validity` holds. Not owned; outlives the server.
+    // After Lead it acts only while `validity` holds (until when this
+    // leader may acknowledge agents and assign ranks). Not owned; outlives the server.
     const Validity* validity = nullptr;
     // The store has lost the right to write: the server acknowledges no agent any more, and must be
     // shut down. Called once, by a thread of the server; must not block. May be empty.
@@ -98,11 +99,11 @@ class RendezvousServer {
   // Shutdown. Error: Unavailable.
   absl::Status Serve();
 
-  // For one of several: continues the jobs in the store, and serves them from now on. Once. No
-  // node's lease ends earlier than `hold` + the job's lease after this call.
-  // `restored`: agents may run jobs or generations that the store does not have, so no generation
-  // forms during this time either. Blocks while the store is read. Errors are those of its Load;
-  // after an error it may be called again.
+  // For one of several: continues the jobs in the store, and serves them from now on. Once. `term`
+  // is the number of this takeover. No node's lease ends before the time of this call + `hold` +
+  // the job's lease. `restored`: agents may run jobs or generations that the store does not have,
+  // so no generation forms during this time either. Blocks while the store is read. Errors are
+  // those of its Load; after an error it may be called again.
   absl::Status Lead(const Term& term, Duration hold, bool restored = false);
   // The next three functions return at once. ChangeTerm: all messages have `term` from now on.
   // `term` is later than the previous term.

@@ -39,7 +39,8 @@ struct Options {
 
   // The time limit of init() for the connections to other ranks, and for the wait for missing
   // ranks. The default is 5 minutes. If this is not set and ddprun watches for hangs, init() waits
-  // for missing ranks at least one minute longer than ddprun's limit. So ddprun reports first.
+  // for missing ranks at least one minute longer than ddprun's limit. So ddprun reports first,
+  // unless another rank entered init() more than a minute later than this one.
   std::optional<std::chrono::milliseconds> init_timeout;
 
   // Makes malloc keep freed memory for later allocations. Otherwise malloc returns memory to the
@@ -234,6 +235,7 @@ class OptimizerStep {
 //   BindError        rank 0 cannot listen on MASTER_PORT
 //   CollectiveError  within init_timeout a rank was not reachable, or ranks were missing; or some
 //                    rank cannot join: the text names that rank and the reason
+// std::runtime_error if the agent does not answer. Errors of libtorch pass unchanged.
 Context init(const Options& options = Options());
 
 }  // namespace ddp

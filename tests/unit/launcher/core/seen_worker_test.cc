@@ -42,6 +42,18 @@ TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
   EXPECT_EQ(SeenWorkerOf(progress, 100).inside, std::nullopt);
 }
 
+// Red if kData counts as a step: then --hang-startup-timeout ends with the first load.
+TEST(SeenWorkerTest, WaitingForTheFirstBatchIsNoStep) {
+  WorkerProgress progress;
+  progress.source = ProgressSource::kPage;
+  progress.now.phase = ProgressPhase::kData;
+  progress.now.begun = {{ProgressPhase::kFirstStep, "first_step", 1},
+                        {ProgressPhase::kData, "data", 1}};
+  EXPECT_FALSE(SeenWorkerOf(progress, 100).stepped);
+  progress.now.begun.push_back({ProgressPhase::kStep, "step", 1});
+  EXPECT_TRUE(SeenWorkerOf(progress, 100).stepped);
+}
+
 ProgressCollective AllReduce(std::uint64_t number, std::uint64_t bytes) {
   return {number, ProgressOperation::kAllReduce, bytes, 50};
 }
