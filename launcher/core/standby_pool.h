@@ -14,10 +14,10 @@
 //     any state ── JobEnded ──▶ Closed
 //
 // A generation is settled when each worker of this node has finished a step in it, or
-// Options::settle (3 s) after its start. Standbys start only then, so they do not slow down the
-// start of workers. No standby is started before a worker of this job, here or on another node, has
-// shown that its program can wait as a standby. A program that cannot wait would train in the
-// standby, too. A forked process can always wait.
+// Options::settle (3 s) after its start. Except for StartComing (below), standbys start only then,
+// so they do not slow down the start of workers. No standby is started before a worker of this job,
+// here or on another node, has shown that its program can wait as a standby. A program that cannot
+// wait would train in the standby, too. A forked process can always wait.
 //
 // Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //

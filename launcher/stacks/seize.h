@@ -45,7 +45,7 @@ struct SeizeOptions {
 };
 
 // Returns one entry for each of `pids`, in their order. Holds one process at a time, only while its
-// stacks are copied, plus stop_wait if a thread does not stop.
+// stacks are copied, plus stop_wait in each scan for threads if a thread does not stop.
 std::vector<CopiedProcess> CopyStacks(absl::Span<const pid_t> pids,
                                       std::chrono::steady_clock::time_point deadline,
                                       const SeizeOptions& options = {});

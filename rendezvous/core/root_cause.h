@@ -78,9 +78,9 @@ class Incidents {
   // known yet.
   bool OnlyVictims() const;
 
-  // The first failure that is not a victim. If all are victims: the worker that left early (it
-  // exited with 0 while its peers still needed it), if there is one and the first failure is of a
-  // worker; else the first failure. nullopt: nothing failed.
+  // The first failure that is not a victim. If all are victims: the first failure. Exception: if
+  // that is a worker's failure, and some worker left early (it exited with 0 while its peers still
+  // needed it), it is that worker. nullopt: nothing failed.
   std::optional<RootCause> FindRootCause() const;
 
  private:
@@ -104,7 +104,7 @@ class Incidents {
   int victims_ = 0;
   bool failed_ = false;         // a worker has failed
   bool failed_itself_ = false;  // a worker that is no victim has failed
-  std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // agent_id -> in incidents_
+  std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // agent_id → index in incidents_
 };
 
 // The newest of `lines` that fit into `max_lines` and `max_bytes`. If the newest line alone is
@@ -129,7 +129,8 @@ bool IsMembershipChange(const RootCause& cause);
 
 // The job's exit code if this cause ends the job. A worker that failed: its code, or 128 + signal.
 // A worker that left early: the code of its first victim. A hang: 134, like SIGABRT. A node: 69. An
-// unreadable state: 66. A checkpoint folder of another training: 77.
+// unreadable state: 66. A checkpoint folder of another training: 77, unless a
+// signal ended the worker.
 int ExitCodeOf(const RootCause& cause);
 
 // The name for programs: "worker_failed".

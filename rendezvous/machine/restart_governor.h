@@ -1,7 +1,7 @@
 // RestartGovernor: whether a job starts again after a generation has ended, and when.
 //
-// Pure: facts in, a decision with its reason out. The time is an argument, and the jitter comes
-// from a seed. Each JobLife (job_life.h: a job under one requeue number) has one.
+// Pure: facts in, a decision with its reason out. The time is an argument, and the random factor
+// comes from a seed. Each JobLife (job_life.h: a job under one requeue number) has one.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 
@@ -46,7 +46,8 @@ struct GovernorRecord : CrashRecord {
 struct RestartPolicy {
   int max_restarts = 0;
   std::optional<Duration> window;  // in which both limits count; nullopt: since the requeue
-  std::vector<int> never_on;       // a worker's exit codes that end the job at once
+  // Exit codes of a worker that end the job, after the retries for a taken port.
+  std::vector<int> never_on;
   // Generations that a lost node, or a node that left unplanned, may end; 0: no limit.
   int max_membership_changes = 0;
 };
@@ -100,8 +101,9 @@ class RestartGovernor {
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps ends after this many crashes of a loop in a row without a step.
   static constexpr int kMaxStepless = 3;
-  // If another program has MASTER_PORT, the job starts again and spends no restart: at most this
-  // many times in a row. It has another port then, unless the job names one.
+  // If a port that a worker needs is taken (usually MASTER_PORT), the job starts again and spends
+  // no restart: at most this many times in a row. It has another port then, unless the job names
+  // one.
   static constexpr int kMaxBindRetries = 5;
   // A crash comes "soon after the start" if the generation ran for less than kStarts times the
   // duration of the newest measured start (Facts::start). That start may be of this generation or

@@ -2,7 +2,8 @@
 // argument.
 //
 // A host is excluded in three cases: its workers were the root cause too often within the window;
-// its ranks hung too often; under Slurm, its own check (--preflight) failed.
+// its ranks hung too often; under Slurm, its own check failed (--preflight, or --numa-binding
+// is not possible).
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 
@@ -24,7 +25,7 @@ struct Blame {
 };
 
 struct QuarantineRecord {
-  std::vector<Blame> blames;       // within the window, oldest first
+  std::vector<Blame> blames;       // oldest first; older ones than the window may be left
   std::vector<std::string> hosts;  // excluded, in this order
   std::vector<std::string> hangs;  // the host of each hang, oldest first
   bool operator==(const QuarantineRecord&) const = default;
@@ -47,7 +48,7 @@ class Quarantine {
   void CountHang(const std::string& host);
   int HangsOf(const std::string& host) const;
 
-  // Excludes this host. Returns true if it was not excluded before.
+  // Excludes this host. False: it was excluded before, or kMaxHosts are.
   bool Exclude(const std::string& host);
 
   bool Excludes(const std::string& host) const;

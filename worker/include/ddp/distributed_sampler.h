@@ -103,7 +103,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // After resume(), size(), position(), indices() and start_at() refer to the remaining samples
   // only. The first reset() after resume() begins the remaining samples. The next reset(), or
   // set_epoch(), begins a whole epoch. Exceptions:
-  // - If next() is called before the first reset(), that reset() begins a whole epoch.
+  // - If next() comes first, it returns remaining samples, and the reset() after it begins a whole
+  //   epoch.
   // - A reset() right after start_at() stays in the remaining samples.
   // - set_epoch(epoch) with the epoch of `state`, before the first next() or reset(), changes
   //   nothing. So a loop that begins each epoch with set_epoch(epoch) continues in the middle of
