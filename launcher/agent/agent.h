@@ -66,7 +66,8 @@ class Agent {
   bool has_joined() const { return supervisor_ != nullptr && supervisor_->has_joined(); }
 
   // On the loop: call it when ProcessRunner returned Unavailable. The workers are then dead. This
-  // node leaves the job with exit code 70, unless the rendezvous has already ended the job.
+  // node leaves the job with exit code 70, unless the rendezvous has already ended the job, or this
+  // node's part of it.
   void OnWorkersLost(const absl::Status& why);
 
  private:
@@ -81,7 +82,8 @@ class Agent {
 
   void Feed(const Supervisor::Event& event);
   void PerformDecided();
-  // Begins to join the job. With a fork server: once its standbys wait, or none can be expected.
+  // Begins to join the job. With a fork server, Run() calls it when the first standbys wait, when
+  // none can be expected, or after a time limit.
   void Join();
   void ArmDeadline();
 
@@ -122,7 +124,8 @@ class Agent {
   // For a message from a process that belongs to no worker: a standby, the fork server, or another
   // process. ControlSocket attributes messages of a worker's descendants to the worker.
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
-  // The times of a complete restart, for the log and the report; nullopt: no restart is complete.
+  // The times of a complete restart, for the log and the report; nullopt: no restart has completed
+  // since the last call.
   std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
 

@@ -90,8 +90,8 @@ class StandbyPool {
   struct ForksChanged {
     Forks forks = Forks::kLater;
   };
-  // Workers are about to start. Answer: StartCanBegin, within `limit`. Without Options::forks there
-  // are standbys only if the program is known to wait as a standby.
+  // Workers are about to start. Answer: StartCanBegin, within `limit`. Without Options::forks,
+  // standbys start only if a worker has shown that the program can wait.
   struct StartComing {
     Duration limit{};
     bool program_waits = false;  // a worker of another node has shown it
@@ -138,7 +138,7 @@ class StandbyPool {
   // Takes a process that waits for this local rank out of the pool, to become a worker. nullopt:
   // none.
   std::optional<Id> Take(LocalRank local_rank);
-  // A standby that Take() returned, and that was no worker before, has become a worker.
+  // Call it when a standby from Take() has become a worker, unless it came from Adopt().
   void OnUsed() { early_ends_ = 0; }
 
   StandbyPoolState state() const { return state_; }

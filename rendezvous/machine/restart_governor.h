@@ -45,10 +45,10 @@ struct GovernorRecord : CrashRecord {
 
 struct RestartPolicy {
   int max_restarts = 0;
-  std::optional<Duration> window;  // in which both limits count; nullopt: since the requeue
+  std::optional<Duration> window;  // both limits count within it; nullopt: since the requeue
   // Exit codes of a worker that end the job, after the retries for a taken port.
   std::vector<int> never_on;
-  // Generations that a lost node, or a node that left unplanned, may end; 0: no limit.
+  // How many generations may end because a node was lost or left unplanned; 0: no limit.
   int max_membership_changes = 0;
 };
 RestartPolicy PolicyOf(const JobSpec& spec);
@@ -102,8 +102,8 @@ class RestartGovernor {
   // A job that has reported steps ends after this many crashes of a loop in a row without a step.
   static constexpr int kMaxStepless = 3;
   // If a port that a worker needs is taken (usually MASTER_PORT), the job starts again and spends
-  // no restart: at most this many times in a row. It has another port then, unless the job names
-  // one.
+  // no restart: at most this many times in a row. The next generation then uses
+  // another port, unless the job names one.
   static constexpr int kMaxBindRetries = 5;
   // A crash comes "soon after the start" if the generation ran for less than kStarts times the
   // duration of the newest measured start (Facts::start). That start may be of this generation or

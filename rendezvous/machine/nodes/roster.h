@@ -1,7 +1,7 @@
 // Roster: the nodes of one job, and the phase of each node in the current generation. Pure.
 //
-// Roster updates its counts when a node changes, so one message costs O(1) with any number of
-// nodes. A forming costs O(n log n). Owned by JobMachine.
+// Roster updates its counts when a node changes, so most messages cost O(1) with any number
+// of nodes. A forming costs O(n log n). Owned by JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 
@@ -22,7 +22,7 @@ namespace ddprun {
 
 // The phase of a node in the current generation.
 enum class Phase {
-  kWaiting,       // joined, or its workers have stopped: no worker runs, and it can be assigned
+  kWaiting,       // joined, or its workers have stopped; free() says whether it can be assigned
   kAssigned,      // got its assignment
   kAcknowledged,  // answered it
   kStarted,       // was told to start; its workers may run
@@ -81,7 +81,7 @@ struct NodeRecord {
   NodeRank rank{-1};  // in the newest generation that was formed; −1: the node is not in it
   Rank first_rank;
   bool removed = false;  // set by Roster::SetRemoved: stays out of the next generation
-  RolePlace role{};      // set by Roster::AssignRanks: its place among the workers of its role
+  RolePlace role{};  // set by Roster::AssignRanks: its place among the workers of its role (--role)
 
   bool operator==(const NodeRecord&) const = default;
 };

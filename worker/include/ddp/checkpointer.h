@@ -14,8 +14,9 @@
 //   rng, rng_cuda    state of each rank's default generator, in hex, separated by commas
 //   user             a JSON object: State::user
 //   xxh3             a JSON object: XXH3-64 of each tensor's bytes, 16 hex digits
-//   ddprun_run       the id of the run that made the file, 16 hex digits. A run is a job from its
-//                    first generation to its end. Under ddprun the id is DDPRUN_JOB_RUN_ID
+//   ddprun_run       the id of the run that made the file, 16 hex digits. A run is a job
+//                    under one requeue number, across all its generations. Under ddprun the id is
+//                    DDPRUN_JOB_RUN_ID
 //   ddprun_descends_from   ids of the earlier runs from whose states this run has continued,
 //                    separated by commas, the latest first
 //   ddprun_job, ddprun_epoch, ddprun_generation   under ddprun: the job, its requeue number and the

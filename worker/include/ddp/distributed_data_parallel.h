@@ -188,8 +188,9 @@ class DistributedDataParallel {
   //     for (auto& batch : *loader) train_one(model, optimizer, batch);
   //   });
   //
-  // Like Python's torch.distributed.algorithms.Join, for one model. In `train`, use no collectives
-  // of your own, no Checkpointer, and with CheckpointerOptions::share_each_step no OptimizerStep.
+  // Like Python's torch.distributed.algorithms.Join, for one model. In `train`, do not use your own
+  // collectives or a Checkpointer. If CheckpointerOptions::share_each_step is set, do not use an
+  // OptimizerStep either.
   // Ranks that have finished do not take part in these. So the ranks' collectives would no longer
   // match, and the job would hang or fail. For the same reason, use SyncBatchNorm only with
   // throw_on_early_termination. Each forward in `train`, with or without gradients, makes up to
