@@ -269,8 +269,8 @@ class ReferenceTest(unittest.TestCase):
                  "| `ddprun_job_state` | counter | an agent |  | 1 for the state"),
                 (reference_tables.EXIT_CODES, '{"66", "state_unreadable", "a state', '{"67", "failed, left", "the state',
                  "| 67 | `failed`, `left` | the state of the training exists but cannot be read |"),
-                (reference_tables.OUTCOME, "kLeft,             // ended on purpose,", "kLeft, // ended as planned,",
-                 "| `left` | ended as planned, without a saved state |"),
+                (reference_tables.OUTCOME, "kLeft,             // stopped without a saved state,", "kLeft, // ended as planned,",
+                 "| `left` | ended as planned, or this agent left the job |"),
                 (reference_tables.COMMAND_EXIT_CODES, '{"1", "doctor",', '{"2", "doctor init",', "| 2 | `doctor`, `init` | a job would")):
             with self.subTest(path):
                 self.assertNotIn(row, page)
@@ -282,7 +282,7 @@ class ReferenceTest(unittest.TestCase):
                  "the comment of kStopping is not `WHEN: FIELDS`"),
                 (reference_tables.JOB_EVENT, "ends: `reason`", "ends: `why`", "kStopping names the field why, and no event has it"),
                 (reference_tables.EXIT_CODES, '"preempted"', '"stopped"', "the row 75 names the outcome stopped, and"),
-                (reference_tables.OUTCOME, "// ended on purpose, without a saved state", "", "kLeft has no comment behind it")):
+                (reference_tables.OUTCOME, "// stopped without a saved state, or this agent left the job", "", "kLeft has no comment behind it")):
             with self.subTest(error), self.assertRaisesRegex(generated_pages.CannotMake, error):
                 self.page_with(path, old, new)
 

@@ -150,7 +150,7 @@ TEST_F(TopModelTest, OrdersAreSentOnlyAfterYes) {
   Press(Name::kEnter);
   Press(Name::kDown);
   Type("d");
-  EXPECT_THAT(Screen(), HasSubstr("Drain n1? The next generation forms without it, after a save."));
+  EXPECT_THAT(Screen(), HasSubstr("Drain n1? job a saves where it can, and goes on without it."));
   EXPECT_EQ(Type("y"), (Request{Request::Kind::kDrain, "a", "n1"}));
   EXPECT_EQ(Type("t"), (Request{Request::Kind::kStacks, "a"}));
 }
