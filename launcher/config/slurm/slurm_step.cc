@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -120,19 +122,24 @@ void CompleteNamedEndpoint(const SlurmStep& step, bool insecure, JobDraft* draft
   UseMunge(insecure, draft);
 }
 
+// The default of nproc_per_node. `env`: the job's variables for its workers.
+std::string DefaultProcesses(const SlurmStep& step, const std::map<std::string, std::string>& env,
+                             const Host& host) {
+  const VisibleGpus visible = GpusOfWorkers(env, host);
+  // "gpu" is refused for several MIG instances: CUDA would show each worker the same one.
+  if (visible.are_instances) return "gpu";
+  const bool listed = env.count("CUDA_VISIBLE_DEVICES") != 0;
+  const int gpus = step.gpus_on_node && !listed ? *step.gpus_on_node : visible.count;
+  return absl::StrCat(std::max(gpus, 1));
+}
+
 }  // namespace
 
 absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, JobDraft* draft) {
   const auto given = [&](const char* key) { return draft->origins.count(key) != 0; };
   JobConfig& config = draft->config;
   RendezvousConfig& rendezvous = config.rendezvous;
-  if (!given("nproc_per_node")) {
-    const VisibleGpus visible = GpusOfWorkers(config.env, host);
-    const bool listed = config.env.count("CUDA_VISIBLE_DEVICES") != 0;
-    const int gpus = step.gpus_on_node && !listed ? *step.gpus_on_node : visible.count;
-    // "gpu" is refused for several MIG instances: CUDA would show each worker the same one.
-    draft->nproc_per_node = visible.are_instances ? "gpu" : absl::StrCat(std::max(gpus, 1));
-  }
+  if (!given("nproc_per_node")) draft->nproc_per_node = DefaultProcesses(step, config.env, host);
   if (given("rendezvous.endpoint") || !config.spec.master_addr.empty() ||
       rendezvous.node_rank >= 0) {
     CompleteNamedEndpoint(step, insecure, draft);
