@@ -108,7 +108,7 @@ struct JobLife : LifeRecord {
   std::optional<TimePoint> next_admission;  // when the next held-back node is admitted
   ReportedProgress progress;                // input of HangWatch
   // True: the job ends once no node is left. Each loss of a node sets it: to false if a node was
-  // lost silently in this generation, because that node may come back.
+  // lost silently in this generation (it may come back), otherwise to true.
   bool abandoned = false;
   bool has_states = false;  // a node has reported a state, which may be lost since
   FailureTally failures;    // failed checkpoints

@@ -99,7 +99,8 @@ class RestartGovernor {
   // but crash waits 0 ms, then 2 * kFirstDelay, and so on.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
-  // A job that has reported steps ends after this many crashes of a loop in a row without a step.
+  // A job that has reported steps ends after this many crashes in a row, all in a crash
+  // loop and all before a step.
   static constexpr int kMaxStepless = 3;
   // If a port that a worker needs is taken (usually MASTER_PORT), the job starts again and spends
   // no restart: at most this many times in a row. The next generation then uses

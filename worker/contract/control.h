@@ -32,8 +32,8 @@ inline constexpr char kStep[] = "STEP";              // STEP=n: training step n 
 inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: durable on disk
 // CHECKPOINT_FAILED=step count reason: that checkpoint was not written; training continues. `count`
 // is the number of failures of the sending Checkpointer so far, so the next message makes up for a
-// lost one. The agent adds 1 for a count that is not higher than the worker's highest count: it
-// comes from another Checkpointer of the worker.
+// lost one. A count that is not above the worker's highest count comes from another
+// Checkpointer of the worker; the agent then adds 1.
 inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 // CHECKPOINT_DAMAGED=step text: that checkpoint is damaged. The worker tries an older one.
 inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";

@@ -2,10 +2,11 @@
 // reads it at any time, even if the worker hangs or is dead.
 //
 // The agent makes the page: a sealed memfd of zeros. The agent keeps it open and sends it to the
-// worker (control.h: PROGRESS). Only the worker writes, and the kernel to `keeper`. A record of
-// several words has two copies: the writer fills the copy that is not current, and then switches
-// the record's version to it. So a writer that stops for ever in between leaves the older copy
-// complete. A worker can write anything, so ReadProgress() trusts nothing on the page.
+// worker (control.h: PROGRESS). Only the worker writes to the page; exception: the kernel
+// writes `keeper`. A record of several words has two copies: the writer fills the copy that is not
+// current, and then switches the record's version to it. So a writer that stops for ever in between
+// leaves the older copy complete. A worker can write anything, so ReadProgress() trusts nothing on
+// the page.
 //
 // Standard library only, header only, C++17: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_PROGRESS_PAGE_H_

@@ -25,7 +25,7 @@ struct Blame {
 };
 
 struct QuarantineRecord {
-  std::vector<Blame> blames;       // oldest first; older ones than the window may be left
+  std::vector<Blame> blames;       // oldest first; some may be older than the window
   std::vector<std::string> hosts;  // excluded, in this order
   std::vector<std::string> hangs;  // the host of each hang, oldest first
   bool operator==(const QuarantineRecord&) const = default;
@@ -48,7 +48,7 @@ class Quarantine {
   void CountHang(const std::string& host);
   int HangsOf(const std::string& host) const;
 
-  // Excludes this host. False: it was excluded before, or kMaxHosts are.
+  // Excludes this host. False: it is already excluded, or kMaxHosts hosts are.
   bool Exclude(const std::string& host);
 
   bool Excludes(const std::string& host) const;

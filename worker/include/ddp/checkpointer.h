@@ -106,9 +106,9 @@ struct CheckpointerOptions {
   // ddp::OptimizerStep (context.h: the program makes one around its optimizer's step).
   // Without an OptimizerStep the exchange is in Checkpointer::step(). If the optimizer calls
   // forward and backward in its own step (LBFGS), there is a second exchange, in
-  // Checkpointer::step(). Without an OptimizerStep, and with LBFGS, the loss of a node
-  // between backward and Checkpointer::step() costs the same as with `false`. The first step of a
-  // program that does not call load_latest() is also exchanged in Checkpointer::step().
+  // Checkpointer::step(). In both of these cases, the loss of a node between backward and
+  // Checkpointer::step() costs the same as with `false`. The first step of a program that does not
+  // call load_latest() is also exchanged in Checkpointer::step().
   bool share_each_step = false;
 
   // For a program that only loads, for example while a training uses the folder. The Checkpointer
