@@ -132,18 +132,14 @@ SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid) {
   // The ddp library names its phases: at first by PHASE messages, later on the page.
   seen.names_phases =
       progress.source == ProgressSource::kPage || IsOfTheStart(now.phase) || !seen.phase.empty();
+  bool in_steps = now.phase == ProgressPhase::kStep;  // not kData: a loader awaits the first batch
   for (const ProgressBegun& begun : now.begun) {
+    in_steps = in_steps || (begun.phase == ProgressPhase::kStep && begun.times > 0);
     if (begun.phase == ProgressPhase::kStart || begun.phase == ProgressPhase::kEnd) continue;
     const std::string phase = PhaseOf(begun.phase, begun.name);
     seen.names_phases = seen.names_phases || !phase.empty();
     if (!IsOfTheStart(begun.phase)) seen.begun[phase] += begun.times;
   }
-  // Not kData alone: a loader also waits for the first batch.
-  const bool in_steps =
-      now.phase == ProgressPhase::kStep ||
-      std::any_of(now.begun.begin(), now.begun.end(), [](const ProgressBegun& begun) {
-        return begun.phase == ProgressPhase::kStep && begun.times > 0;
-      });
   seen.stepped = seen.step.has_value() || (progress.source == ProgressSource::kPage && in_steps);
   return seen;
 }

@@ -1,5 +1,5 @@
 // The output of `ddprun status` for people, made from the JSON answer of the rendezvous, and words
-// that it shares with `ddprun top`. Pure.
+// that it shares with other commands. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_STATUS_TABLE_H_
 #define DDPRUN_LAUNCHER_TEXT_STATUS_TABLE_H_
 

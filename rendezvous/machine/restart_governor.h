@@ -92,11 +92,11 @@ class RestartGovernor {
   };
 
   // Only the restarts of a crash loop are delayed. A crash is part of a loop if three things hold:
-  // the worker itself caused its end (MadeByWorker) soon after the start; no rank got further than
-  // CrashRecord::furthest_step; no node has a newer state. The delay is kFirstDelay after the first
-  // crash in a row. It doubles with each further crash, up to kMaxDelay. A random factor from 1/2
-  // to 1 shortens it. Exception: the job's first restart is immediate. So a job that does nothing
-  // but crash waits 0 ms, then 2 * kFirstDelay, and so on.
+  // the worker itself caused its end (MadeByWorker, and no taken port is tried again) soon after
+  // the start; no rank got further than CrashRecord::furthest_step; no node has a newer state. The
+  // delay is kFirstDelay after the first crash in a row. It doubles with each further crash, up to
+  // kMaxDelay. A random factor from 1/2 to 1 shortens it. Exception: the job's first restart is
+  // immediate. So a job that does nothing but crash waits 0 ms, then 2 * kFirstDelay, and so on.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps ends after this many crashes in a row, all in a crash

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "absl/status/status.h"

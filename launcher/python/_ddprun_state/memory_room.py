@@ -13,14 +13,14 @@ def _number_in(path):
 def _stat_in(path, name):
     try:
         with open(path) as file:
-            return int(next((line.split()[1] for line in file if line.startswith(name + " ")), 0))
+            return int(next((line[len(name):] for line in file if line.startswith(name + " ")), 0))
     except (OSError, ValueError):
         return 0
 
 
 def _own_cgroup(path):
     try:
-        with open(path) as file:
+        with open(path, errors="surrogateescape") as file:
             for line in file:
                 if line.startswith("0::"):
                     return line[3:].rstrip("\n")

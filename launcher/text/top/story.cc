@@ -15,9 +15,9 @@ bool IsStill(const JobRow& job) {
          job.progress->still_ms > *job.progress->limit_ms / 2;
 }
 
-std::string RestartsText(const JobRow& job) {
+std::string WhatIsLeft(const JobRow& job) {
   if (job.restarts.left <= 0) return "no restart is left: the next failure ends the job";
-  return ddprun::RestartsText(job.restarts);
+  return RestartsText(job.restarts);
 }
 
 std::string WhatTheStateLeadsTo(const std::string& state) {
@@ -95,16 +95,16 @@ std::string NextText(const JobRow& job) {
   if (job.hung()) {
     return absl::StrCat(
         "it goes on by itself if a rank moves, or is restarted where --on-hang says so; ",
-        RestartsText(job));
+        WhatIsLeft(job));
   }
   if (job.state != "Running") {
-    return absl::StrCat(WhatTheStateLeadsTo(job.state), "; ", RestartsText(job));
+    return absl::StrCat(WhatTheStateLeadsTo(job.state), "; ", WhatIsLeft(job));
   }
   const std::string still =
       IsStill(job) ? absl::StrCat("it counts as a hang in ",
                                   Age(*job.progress->limit_ms - job.progress->still_ms), "; ")
                    : "";
-  return absl::StrCat(still, "it goes on; ", RestartsText(job));
+  return absl::StrCat(still, "it goes on; ", WhatIsLeft(job));
 }
 
 }  // namespace ddprun::top

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "rendezvous/core/types.h"
 #include "rendezvous/http/access/session_end.h"
 
 namespace ddprun::http {

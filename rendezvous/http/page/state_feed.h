@@ -17,13 +17,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/http/access/viewer.h"
+#include "rendezvous/http/access/session_end.h"
 #include "rendezvous/http/page/page_json.h"
 #include "rendezvous/http/page/view.h"
 #include "rendezvous/http/server/responder.h"
